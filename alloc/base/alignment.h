@@ -10,10 +10,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Up to this size, clearing a block from hf_malloc's fast path beats jemalloc's calloc, which has
- * no fast path. */
-#define HF_CLEARED_HERE 2048
-
 static inline bool hf_is_power_of_two(size_t n)
 {
     return n != 0 && (n & (n - 1)) == 0;

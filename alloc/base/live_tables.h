@@ -39,4 +39,35 @@ struct hf_live_foreign {
     uint64_t pages_count, leaf_shift, page_shift;
 };
 
+/* The heap's blocks (alloc/spans/entry.h): where its books lie, and where in them what is. Numbers
+ * are bytes, unless they say otherwise. */
+struct hf_live_blocks {
+    const void *region;   /* two words: where it begins, its size */
+    const void *entries;  /* a word: the table of entries, by an address >> unit_shift */
+    const void *sizes;    /* of a block of each class: a word each */
+    const void *classes;  /* what else there is of a class */
+    const void *large;    /* the owner that an entry has if a large block begins there */
+    uint64_t class_count; /* classes */
+    uint64_t class_size;  /* of one of `classes` */
+    uint64_t class_step;  /* there: 4 bytes: from one block to the next */
+    uint64_t class_units; /* there: a byte: a span's units */
+    uint64_t unit_shift;  /* bits */
+    uint64_t entry_size;
+    uint64_t entry_owner;  /* there: a word; 0: nothing begins there */
+    uint64_t entry_state;  /* there: a word: the states of a span; the record of a large block */
+    uint64_t entry_first;  /* there: 4 bytes: the low half of the address of the block 0 */
+    uint64_t entry_class;  /* there: a byte */
+    uint64_t entry_waits;  /* there: a byte; not 0: of a large block, freed */
+    uint64_t span_size;    /* of a span's record, which ends where its states begin */
+    uint64_t span_unit;    /* there: 4 bytes: its first unit, from the region's on */
+    uint64_t span_blocks;  /* there: 2 bytes: blocks */
+    uint64_t span_before;  /* there: a byte: the first one's number */
+    uint64_t live;         /* the state of a live block, which is a byte */
+    uint64_t large_word;   /* in a large block's record: a word: its address + its state */
+    uint64_t large_size;   /* there: a word */
+    uint64_t large_states; /* the highest state */
+    uint64_t large_live;   /* the lowest one of a live block */
+    uint64_t large_least;  /* the lowest one of a block that has pages */
+};
+
 #endif

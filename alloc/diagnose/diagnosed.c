@@ -124,7 +124,7 @@ void *hf_diagnosed_clear(size_t count, size_t size, struct hf_call_site call)
     void *ptr = sampled_now_and_then(0, bytes, call);
     if (HF_UNLIKELY(ptr != NULL))
         return memset(ptr, 0, bytes);
-    if (bytes <= HF_CLEARED_HERE) {
+    if (bytes <= HF_SMALL_MAX) {
         ptr = small(bytes, call);
         if (try_again(ptr))
             ptr = small(bytes, call);

@@ -10,8 +10,9 @@
 #include "alloc/diagnose/marking.h"
 #include "alloc/spans/lookup.h"
 
-/* The largest small block. */
-enum { HF_SMALL_MAX = HF_TAKE_MAX - HF_TRAILER };
+/* The largest small block: up to here, classes are so close that every slack fits into the last
+ * word. */
+enum { HF_SMALL_MAX = 4096 - HF_TRAILER };
 
 /* A block, with the word at its end. */
 struct hf_small {

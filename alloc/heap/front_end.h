@@ -120,8 +120,9 @@ enum hf_checks {
     HF_CHECKS_DIAGNOSED /* the diagnosed heap's own, which needs all that hands out blocks */
 };
 
-/* Whether the heap, in this or another copy, runs with checks:hardened or checks:full: blocks have
- * guards and record their requested size. Written once, while the heap starts. */
+/* Whether the heap runs with checks:hardened or checks:full: blocks have guards and record their
+ * requested size. In a copy that forwards, whether the heap compares what is said of blocks.
+ * Written once, while the heap starts. */
 extern bool hf_checks_full __attribute__((visibility("hidden")));
 
 /* Starts the heap with these checks. False if there is no memory. Called once, by
@@ -146,8 +147,8 @@ size_t hf_heap_usable(const void *ptr, const void *caller);
  * is in the region, is not a block or its guard was overwritten. */
 size_t hf_heap_asked(const void *ptr, const void *caller);
 /* Whether a pointer that is about to be freed may be to a block that was asked for with that size:
- * false for a live block of the heap that could not have been. With guards always false. Takes no
- * lock. */
+ * false for a live block of the heap that could not have been. With hf_checks_full always false.
+ * Takes no lock. */
 bool hf_heap_is_sized(const void *ptr, size_t size);
 /* The usable size and first byte of the live block that holds an address of the region; NULL if
  * there is none. Takes no lock. */
@@ -160,10 +161,12 @@ size_t hf_heap_room(const void *ptr);
 /* The next address above one of the region at which a block may start. */
 uintptr_t hf_heap_next(uintptr_t address);
 
-/* malloc(3) of at most HF_TAKE_MAX bytes; also tells the block's size, 0 if there is no memory, the
+/* hf_malloc has a fast path for blocks of at most so many bytes, and hf_heap_calloc has none: they
+ * are cleared by whoever takes them from there. */
+#define HF_FAST_MAX ((size_t)32 << 10)
+/* malloc(3) of at most HF_FAST_MAX bytes; also tells the block's size, 0 if there is no memory, the
  * block is not this heap's (hf_fork_aligned, hf_forward), or hf_watching is set: whoever takes
  * blocks without a test for that then leaves the fast path. */
-enum { HF_TAKE_MAX = 4096 };
 struct hf_taken {
     void *ptr;
     size_t size;

@@ -121,7 +121,7 @@ void hf_instance_become_heap(const struct hf_instance_functions *functions)
     own->fail_count = functions->fail_count;
     own->fail_end = functions->fail_end;
     own->publish = hf_region_publish;
-    own->check_freed = hf_checks_full ? functions->check_freed : NULL;
+    own->check_freed = functions->check_freed;
     record.it.free = functions->heap.free;
     record.it.realloc = functions->heap.realloc;
     record.it.usable_size = functions->heap.usable_size;

@@ -55,7 +55,8 @@ struct hf_instance_functions {
     int (*release_make)(struct hf_release **out, void *pointer, void (*destroy)(void *pointer),
                         int (*attempt)(void *pointer), const char *name);
     int (*watch_begin)(struct hf_watch **out, size_t room);
-    /* NULL unless the heap runs with checks:full. */
+    /* Ends the process if what is said of a block of the heap is wrong; NULL: nothing is checked.
+     */
     void (*check_freed)(const void *ptr, const size_t *alignment, const size_t *size,
                         const void *caller);
     int (*fail_at)(uint64_t call, unsigned flags);

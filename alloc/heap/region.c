@@ -54,7 +54,7 @@ static _Atomic(uintptr_t) usable_to;
 static struct table {
     unsigned shift; /* a byte for so many bits of addresses */
     uintptr_t start, end;
-} tables[2];
+} tables[3]; /* entries and granules of spans, and hosted.c's */
 static size_t table_count;
 static struct hf_region_range *ranges[64]; /* that others read: three of each copy */
 
@@ -65,9 +65,8 @@ static struct hf_region_range *ranges[64]; /* that others read: three of each co
 #define FARTHEST HF_REGION_MOST
 #define NEAREST  (2 * ALIGNMENT)
 #define STEP     HF_REGION_MIN
-/* What a process needs when it starts: the blocks of jemalloc's base and of its first arena. Made
- * usable at once, because each of five pieces would take two calls, each of which splits a mapping.
- */
+/* What a small process needs: the first pages (pages/pages.c) and the heap's books. Made usable at
+ * once, because each piece would take two calls, each of which splits a mapping. */
 #define FIRST_COMMIT ((size_t)4 << 20)
 _Static_assert(FIRST_COMMIT < HF_REGION_MIN, "the smallest region holds what is committed first");
 
@@ -101,22 +100,36 @@ static bool map_at(uintptr_t at, size_t size, int protection, int fixed)
 }
 
 /* The kernel refuses to map more than all memory and swap at once, and so glibc's malloc() fails.
- * It does not object to reserved pages that become usable. Asked when the process starts, which may
- * not ask later. Nothing is too much if the administrator lets processes allocate more than there
- * is (vm.overcommit_memory is 1). */
-static uint64_t most = UINT64_MAX;
+ * It does not object to reserved pages that become usable. Nothing is too much if the administrator
+ * lets processes allocate more than there is (vm.overcommit_memory is 1), or where a sandbox
+ * forbids to ask. Few processes ever need to ask, and no machine has less than ASKED_FROM. */
+#define ASKED_FROM ((size_t)64 << 20)
 
-static void ask_most(void)
+static uint64_t ask_most(void)
 {
     struct sysinfo all;
     char mode = '1';
     int file = hf_open_uncancelled("/proc/sys/vm/overcommit_memory", O_RDONLY | O_CLOEXEC);
     if (file < 0)
-        return;
+        return UINT64_MAX;
     (void)hf_read_uncancelled(file, &mode, 1);
     hf_close_uncancelled(file);
-    if (mode != '1' && sysinfo(&all) == 0)
-        most = (uint64_t)(all.totalram + all.totalswap) * all.mem_unit;
+    return mode != '1' && sysinfo(&all) == 0
+               ? (uint64_t)(all.totalram + all.totalswap) * all.mem_unit
+               : UINT64_MAX;
+}
+
+static bool is_too_much(size_t size)
+{
+    static _Atomic(uint64_t) most; /* 0: nobody has asked */
+    if (HF_LIKELY(size < ASKED_FROM))
+        return false;
+    if (most == 0) {
+        const int saved_errno = errno;
+        most = ask_most();
+        errno = saved_errno;
+    }
+    return size > most;
 }
 
 /* Makes pages usable. mprotect, unlike mmap, adds no address space, and so works in a process that
@@ -125,7 +138,7 @@ static int commit(void *at, size_t size, int protection)
 {
     if ((uintptr_t)at + size <= usable_to && protection == (PROT_READ | PROT_WRITE))
         return 0;
-    if (HF_UNLIKELY(size > most)) {
+    if (HF_UNLIKELY(is_too_much(size))) {
         errno = ENOMEM;
         return -1;
     }
@@ -180,7 +193,6 @@ static bool extend(uintptr_t base, size_t size)
 
 int hf_region_reserve(size_t size)
 {
-    ask_most();
     const uintptr_t here = (uintptr_t)&hf_region & -ALIGNMENT;
     for (uintptr_t far = size > FARTHEST / 2 ? 2 * FARTHEST : FARTHEST; far >= NEAREST; far /= 2) {
         const size_t limit = (size < far / 2 ? size : far / 2) & -HF_PAGE_2M;
@@ -322,7 +334,7 @@ void *hf_region_map_aligned(size_t size, size_t alignment, int protection)
 {
     pthread_mutex_lock(&lock);
     uintptr_t at = hf_holes_take(&holes, size, alignment);
-    if (at == 0 && (protection == PROT_NONE || size <= most) && grow(size, alignment))
+    if (at == 0 && (protection == PROT_NONE || !is_too_much(size)) && grow(size, alignment))
         at = hf_holes_take(&holes, size, alignment);
     if (at != 0) {
         used += size;

@@ -19,13 +19,12 @@
 /* ---- seats ---- */
 
 /* One thread may purge while another one takes pages; more would mostly wait for jemalloc's locks,
- * and for the kernel's. jemalloc makes the data of a seat as it is first used, and ends the process
- * if there is no memory: so the data of all, of 2 KiB each, lie in the page that it needs to start.
- */
+ * and for the kernel's. */
 enum { SEATS = 2 };
 
 static struct hf_beneath_seat {
-    void *data; /* written once, under the seat's lock */
+    pthread_t sitter; /* atomic: nobody else's number becomes the caller's */
+    void *data;       /* written while the heap starts */
     const void *fresh;
 } seats[SEATS];
 struct lock {
@@ -34,38 +33,64 @@ struct lock {
 static struct lock HF_FORK_LOCK locks[SEATS] = {{PTHREAD_MUTEX_INITIALIZER},
                                                 {PTHREAD_MUTEX_INITIALIZER}};
 
-static __thread struct hf_beneath_seat *here __attribute__((tls_model("initial-exec")));
+/* The calling thread's; NULL if it has none. */
+static struct hf_beneath_seat *find(void)
+{
+    const pthread_t self = pthread_self();
+    for (size_t seat = 0; seat < SEATS; seat++)
+        if (__atomic_load_n(&seats[seat].sitter, __ATOMIC_RELAXED) == self)
+            return &seats[seat];
+    return NULL;
+}
+
+static void set_sitter(struct hf_beneath_seat *seat, pthread_t sitter)
+{
+    if (seat != NULL)
+        __atomic_store_n(&seat->sitter, sitter, __ATOMIC_RELAXED);
+}
 
 struct hf_beneath_seat *hf_beneath_sit(void)
 {
+    const pthread_t self = pthread_self();
     size_t seat = 0;
     while (seat < SEATS && pthread_mutex_trylock(&locks[seat].mutex) != 0)
         seat++;
     if (HF_UNLIKELY(seat == SEATS)) {
-        seat = ((uintptr_t)&here >> 12) % SEATS;
+        seat = ((uintptr_t)self >> 12) % SEATS;
         pthread_mutex_lock(&locks[seat].mutex);
     }
-    struct hf_beneath_seat *before = here;
-    here = &seats[seat];
-    here->fresh = NULL;
+    struct hf_beneath_seat *before = find();
+    set_sitter(before, 0);
+    set_sitter(&seats[seat], self);
+    seats[seat].fresh = NULL;
     return before;
 }
 
 void hf_beneath_rise(struct hf_beneath_seat *before)
 {
-    const size_t seat = (size_t)(here - seats);
-    here = before;
-    pthread_mutex_unlock(&locks[seat].mutex);
+    struct hf_beneath_seat *seat = find();
+    set_sitter(seat, 0);
+    set_sitter(before, pthread_self());
+    pthread_mutex_unlock(&locks[seat - seats].mutex);
+}
+
+bool hf_beneath_share(void *(*copy)(const void *data))
+{
+    const struct hf_beneath_seat *first = find();
+    for (size_t seat = 0; seat < SEATS && first->data != NULL; seat++)
+        if (seats[seat].data == NULL && (seats[seat].data = copy(first->data)) == NULL)
+            return false;
+    return true;
 }
 
 void hf_beneath_set_fresh(const void *at)
 {
-    here->fresh = at;
+    find()->fresh = at;
 }
 
 const void *hf_beneath_fresh(void)
 {
-    return here->fresh;
+    return find()->fresh;
 }
 
 /* ---- what jemalloc calls (names.txt) ---- */
@@ -90,14 +115,14 @@ int hf_beneath_key_create(pthread_key_t *key, void (*destructor)(void *))
 int hf_beneath_setspecific(pthread_key_t key, const void *data)
 {
     (void)key;
-    here->data = (void *)(uintptr_t)data;
+    find()->data = (void *)(uintptr_t)data;
     return 0;
 }
 
 void *hf_beneath_getspecific(pthread_key_t key)
 {
     (void)key;
-    return here->data;
+    return find()->data;
 }
 
 /* No thread is inside jemalloc when the process is copied: the gate (fork_gate.h) sees to that. */

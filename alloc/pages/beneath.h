@@ -10,6 +10,7 @@
 #ifndef HOMEFREE_BENEATH_H
 #define HOMEFREE_BENEATH_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct hf_beneath_seat;
@@ -17,6 +18,11 @@ struct hf_beneath_seat;
 /* Around each call into jemalloc. Inside the gate. Nests: a signal handler sits elsewhere. */
 struct hf_beneath_seat *hf_beneath_sit(void);
 void hf_beneath_rise(struct hf_beneath_seat *before);
+
+/* Once jemalloc has started on one seat, the others get copies of its data; false if there is no
+ * memory. jemalloc would make them itself, in a frame of 2 KiB that every call would have, and end
+ * the process if it could not. */
+bool hf_beneath_share(void *(*copy)(const void *data));
 
 /* The last addresses that this call into jemalloc got from the region: pages that nobody has used
  * yet, and zero. Between the two calls above. */

@@ -1,18 +1,22 @@
 /*
  * jemalloc, behind pages.h: its arena 0, whose extents lie in the region and return there as soon
- * as they are purged, so that it retains no addresses. Owns the hooks and the counts. jemalloc
- * locks itself; below its locks come the region's. What jemalloc calls of libc is in beneath.c.
+ * as they are purged, so that it retains no addresses. Owns the hooks and the counts, and the first
+ * pages, which are handed out without jemalloc. jemalloc locks itself; below its locks come the
+ * region's. What jemalloc calls of libc is in beneath.c.
  */
 #include "alloc/pages/pages.h"
 
 #include "alloc/base/clock.h"
+#include "alloc/base/fork_lock.h"
 #include "alloc/base/options.h"
 #include "alloc/heap/region.h"
 #include "alloc/pages/beneath.h"
 #include "alloc/pages/present.h"
 
+#include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <ucontext.h>
 
 /* ---- jemalloc's public interface ---- */
 
@@ -31,7 +35,7 @@ struct extent_hooks_s {
 void *hf_je_mallocx(size_t size, int flags);
 void hf_je_dallocx(void *ptr, int flags);
 size_t hf_je_xallocx(void *ptr, size_t size, size_t extra, int flags);
-size_t hf_je_nallocx(size_t size, int flags);
+size_t hf_je_sallocx(const void *ptr, int flags);
 int hf_je_mallctl(const char *name, void *out, size_t *out_size, void *in, size_t in_size);
 extern const char *hf_je_malloc_conf;
 extern void (*hf_je_malloc_message)(void *context, const char *text);
@@ -45,7 +49,8 @@ enum { FLAGS = 1 << 20 | 1 << 8, ZERO = 0x40 };
 #define CONFIGURATION                                                                         \
     "narenas:1,tcache:false,tcache_gc_incr_bytes:1125899906842624,retain:false,dss:disabled," \
     "cache_oblivious:false,oversize_threshold:0,disable_large_size_classes:false,"            \
-    "zero_realloc:free,background_thread:false,muzzy_decay_ms:0,dirty_decay_ms:"
+    "trust_madvise:true,zero_realloc:free,background_thread:false,muzzy_decay_ms:0,"          \
+    "dirty_decay_ms:"
 
 /* ---- hooks ---- */
 
@@ -193,33 +198,124 @@ void hf_pages_settle(void)
     }
 }
 
-void hf_pages_purge(void)
+/* ---- starting jemalloc ---- */
+
+/* A process that needs few pages never starts jemalloc, which costs it 40 page faults. */
+static bool started; /* atomic; written with the lock */
+static pthread_mutex_t HF_FORK_LOCK start_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static bool has_started(void)
 {
-    struct hf_beneath_seat *before = hf_beneath_sit();
-    (void)hf_je_mallctl("arena.0.purge", NULL, NULL, NULL, 0);
-    hf_beneath_rise(before);
+    return __atomic_load_n(&started, __ATOMIC_ACQUIRE);
 }
 
-/* ---- pages ---- */
-
-/* jemalloc says why it cannot start, which our own message does. */
+/* It says why it cannot start, as an allocation that fails does. */
 static void say_nothing(void *context, const char *text)
 {
     (void)context, (void)text;
 }
 
-bool hf_pages_start(void)
+/* A copy of a block of jemalloc's; NULL if there is no memory. */
+static void *copy(const void *block)
+{
+    const size_t size = hf_je_sallocx(block, FLAGS);
+    void *to = hf_je_mallocx(size, FLAGS);
+    return to != NULL ? memcpy(to, block, size) : NULL;
+}
+
+static void start_here(void)
 {
     extent_hooks_t *ours = &hooks;
+    struct hf_beneath_seat *before = hf_beneath_sit();
+    const bool has_hooks =
+        hf_je_mallctl("arena.0.extent_hooks", NULL, NULL, &ours, sizeof ours) == 0;
+    __atomic_store_n(&started, has_hooks && hf_beneath_share(copy), __ATOMIC_RELEASE);
+    hf_beneath_rise(before);
+}
+
+/* jemalloc has a frame of 11 KiB as it starts, and may have to on a stack of 16. */
+static void start_on_another_stack(void)
+{
+    enum { STACK = 64 << 10 };
+    struct stack {
+        ucontext_t outside, inside;
+        char rest[];
+    } *stack = mmap(NULL, STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (stack == MAP_FAILED)
+        return;
+    if (getcontext(&stack->inside) == 0) {
+        stack->inside.uc_stack.ss_sp = stack->rest;
+        stack->inside.uc_stack.ss_size = STACK - sizeof *stack;
+        stack->inside.uc_link = &stack->outside;
+        makecontext(&stack->inside, start_here, 0);
+        (void)swapcontext(&stack->outside, &stack->inside);
+    }
+    (void)munmap(stack, STACK);
+}
+
+static bool start(void)
+{
+    if (HF_LIKELY(has_started()))
+        return true;
+    pthread_mutex_lock(&start_lock);
+    if (!started) {
+        hf_je_malloc_conf = decay != 0 ? CONFIGURATION "-1" : CONFIGURATION "0";
+        hf_je_malloc_message = say_nothing;
+        start_on_another_stack();
+    }
+    pthread_mutex_unlock(&start_lock);
+    return started;
+}
+
+void hf_pages_purge(void)
+{
+    if (!has_started())
+        return;
+    struct hf_beneath_seat *before = hf_beneath_sit();
+    (void)hf_je_mallctl("arena.0.purge", NULL, NULL, NULL, 0);
+    hf_beneath_rise(before);
+}
+
+/* ---- the first pages ---- */
+
+/* Each of them is handed out once. What comes back loses its memory, and only addresses are lost.
+ */
+#define FIRST HF_PAGE_2M
+static uintptr_t first_pages, first_next; /* the second one atomic */
+
+static bool is_first(const void *at)
+{
+    return (uintptr_t)at - first_pages < FIRST;
+}
+
+static void *take_first(size_t size, size_t alignment)
+{
+    uintptr_t next = __atomic_load_n(&first_next, __ATOMIC_RELAXED), at;
+    do {
+        at = (next + alignment - 1) & -alignment;
+        if (size == 0 || size > FIRST || at - first_pages > FIRST - size)
+            return NULL;
+    } while (!__atomic_compare_exchange_n(&first_next, &next, at + size, true, __ATOMIC_RELAXED,
+                                          __ATOMIC_RELAXED));
+    __atomic_add_fetch(&mapped, size, __ATOMIC_RELAXED);
+    return (void *)at;
+}
+
+static void give_first(char *at, size_t size)
+{
+    (void)madvise(at, size, MADV_DONTNEED);
+    __atomic_sub_fetch(&mapped, size, __ATOMIC_RELAXED);
+}
+
+/* ---- pages ---- */
+
+bool hf_pages_start(void)
+{
     decay = hf_options.dirty_decay_ms * MILLISECOND;
     window = decay < WINDOW * MILLISECOND ? decay : WINDOW * MILLISECOND;
-    hf_je_malloc_conf = decay != 0 ? CONFIGURATION "-1" : CONFIGURATION "0";
-    hf_je_malloc_message = say_nothing;
-    hf_present_start();
-    struct hf_beneath_seat *before = hf_beneath_sit();
-    const int error = hf_je_mallctl("arena.0.extent_hooks", NULL, NULL, &ours, sizeof ours);
-    hf_beneath_rise(before);
-    return error == 0;
+    void *at = hf_region_map_aligned(FIRST, FIRST, PROT_READ | PROT_WRITE);
+    first_pages = first_next = (uintptr_t)at;
+    return at != MAP_FAILED;
 }
 
 size_t hf_pages_size(size_t size)
@@ -245,6 +341,14 @@ static void clear(void *at, size_t size)
 
 void *hf_pages_take_fresh(size_t size, size_t alignment, bool *fresh)
 {
+    void *first = take_first(hf_pages_size(size), alignment);
+    if (first != NULL) {
+        *fresh = true;
+        count_taken(hf_pages_size(size));
+        return first;
+    }
+    if (HF_UNLIKELY(!start()))
+        return NULL;
     struct hf_beneath_seat *before = hf_beneath_sit();
     void *at = hf_je_mallocx(size, FLAGS | __builtin_ctzl(alignment));
     *fresh = hf_beneath_fresh() == at;
@@ -267,32 +371,40 @@ void *hf_pages_take(size_t size, size_t alignment, bool zeroed)
 
 void hf_pages_give(void *at, size_t size)
 {
-    struct hf_beneath_seat *before = hf_beneath_sit();
-    hf_je_dallocx(at, FLAGS);
-    hf_beneath_rise(before);
+    if (is_first(at)) {
+        give_first(at, size);
+    } else {
+        struct hf_beneath_seat *before = hf_beneath_sit();
+        hf_je_dallocx(at, FLAGS);
+        hf_beneath_rise(before);
+    }
     __atomic_sub_fetch(&taken, size, __ATOMIC_RELAXED);
 }
 
-bool hf_pages_resize(void *at, size_t from, size_t to, bool zeroed)
+static bool resize_first(char *at, size_t from, size_t to)
+{
+    if (to < from)
+        give_first(at + to, from - to);
+    return to <= from;
+}
+
+static bool resize(void *at, size_t to, bool zeroed)
 {
     struct hf_beneath_seat *before = hf_beneath_sit();
     const bool done = hf_je_xallocx(at, to, 0, FLAGS | (zeroed ? ZERO : 0)) == to;
     hf_beneath_rise(before);
-    if (!done)
+    return done;
+}
+
+bool hf_pages_resize(void *at, size_t from, size_t to, bool zeroed)
+{
+    if (!(is_first(at) ? resize_first(at, from, to) : resize(at, to, zeroed)))
         return false;
     if (to > from)
         count_taken(to - from);
     else
         __atomic_sub_fetch(&taken, from - to, __ATOMIC_RELAXED);
     return true;
-}
-
-int hf_pages_control(const char *name, void *out, size_t *out_size, void *in, size_t in_size)
-{
-    struct hf_beneath_seat *before = hf_beneath_sit();
-    const int error = hf_je_mallctl(name, out, out_size, in, in_size);
-    hf_beneath_rise(before);
-    return -error;
 }
 
 struct hf_pages_stats hf_pages_stats(void)

@@ -14,8 +14,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Starts jemalloc. Called once, while the heap starts, after the region has been reserved and the
- * options read. False if there is no memory. */
+/* Called once, while the heap starts, after the region has been reserved and the options read.
+ * False if there is no memory. jemalloc itself starts once 2 MiB have been taken. */
 bool hf_pages_start(void);
 
 /* At least `size` bytes, more than 16 KiB, at a multiple of `alignment`, a power of two of at least
@@ -48,9 +48,6 @@ bool hf_pages_due(void);
  * the window, because such a program will need pages again. */
 void hf_pages_reused(size_t size);
 void hf_pages_settle(void);
-
-/* jemalloc's mallctl(3). Returns 0 or a negative errno. */
-int hf_pages_control(const char *name, void *out, size_t *out_size, void *in, size_t in_size);
 
 /* Bytes that are taken. No lock, no gate. */
 size_t hf_pages_taken(void);

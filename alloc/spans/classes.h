@@ -16,6 +16,7 @@ enum {
     HF_CLASSES = 1 + 256 / HF_GRAIN + 8 * (HF_LG_LARGEST - 8),
     HF_CLASS_NOTHING = 0
 };
+_Static_assert(HF_LARGEST == HF_FAST_MAX, "the fast paths are those of spans");
 
 /* The class of a size of at most HF_LARGEST, by the size in grains, rounded up. */
 extern const uint8_t hf_class_table[HF_LARGEST / HF_GRAIN + 1]

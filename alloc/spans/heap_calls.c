@@ -168,9 +168,13 @@ size_t hf_heap_block(const void *ptr, const void **block)
     } else {
         size = hf_large_holds(ptr, block);
     }
-    return HF_UNLIKELY(hf_checks_full) && size != 0
-               ? hf_guard_least(size, hf_guard_asked(*block, size))
-               : size;
+    if (HF_LIKELY(!hf_checks_full) || size == 0)
+        return size;
+    size = hf_guard_least(size, hf_guard_asked(*block, size));
+    if ((uintptr_t)ptr - (uintptr_t)*block < size)
+        return size;
+    *block = NULL; /* the guard is not the program's */
+    return 0;
 }
 
 size_t hf_heap_room(const void *ptr)

@@ -167,10 +167,10 @@ static NO_INLINE bool is_sized_for_alignment(const void *ptr, const struct hf_en
 
 bool hf_heap_is_sized(const void *ptr, size_t size)
 {
-    if (HF_UNLIKELY(!hf_has_entry(ptr)))
-        return true;
     if (HF_UNLIKELY(hf_checks_full))
         return false;
+    if (HF_UNLIKELY(!hf_has_entry(ptr)))
+        return true;
     const struct hf_entry *entry = hf_entry_of(ptr);
     if (HF_LIKELY(hf_entry_has_span(entry)))
         return (HF_LIKELY(size <= HF_LARGEST) && HF_LIKELY(entry->class == hf_class_of(size))) ||

@@ -9,6 +9,7 @@
 #include "alloc/spans/hardened.h"
 #include "alloc/spans/heap_blocks.h"
 #include "alloc/spans/large.h"
+#include "alloc/spans/large_record.h"
 #include "alloc/spans/lookup.h"
 #include "alloc/spans/metadata.h"
 
@@ -169,6 +170,35 @@ static int walk(const struct hf_heap *heap, int (*visit)(void *context, void *pt
     (void)hf_large_each(visit_large, &walk);
     return walk.result;
 }
+
+const struct hf_live_blocks hf_blocks_live = {
+    .region = &hf_region_here,
+    .entries = &hf_entry_table,
+    .sizes = hf_class_sizes,
+    .classes = hf_classes,
+    .large = &hf_large_owner,
+    .class_count = HF_CLASSES,
+    .class_size = sizeof(struct hf_class),
+    .class_step = offsetof(struct hf_class, size),
+    .class_units = offsetof(struct hf_class, units),
+    .unit_shift = HF_LG_UNIT,
+    .entry_size = sizeof(struct hf_entry),
+    .entry_owner = offsetof(struct hf_entry, owner),
+    .entry_state = offsetof(struct hf_entry, state),
+    .entry_first = offsetof(struct hf_entry, first),
+    .entry_class = offsetof(struct hf_entry, class),
+    .entry_waits = offsetof(struct hf_entry, waits),
+    .span_size = sizeof(struct hf_span),
+    .span_unit = offsetof(struct hf_span, unit),
+    .span_blocks = offsetof(struct hf_span, blocks),
+    .span_before = offsetof(struct hf_span, before),
+    .live = HF_LIVE,
+    .large_word = offsetof(struct hf_large, word),
+    .large_size = offsetof(struct hf_large, size),
+    .large_states = HF_LARGE_LIVE,
+    .large_live = HF_LARGE_BUSY,
+    .large_least = HF_LARGE_KEPT,
+};
 
 /* ---- the seam ---- */
 

@@ -7,6 +7,7 @@
 #ifndef HOMEFREE_HEAPS_H
 #define HOMEFREE_HEAPS_H
 
+#include "alloc/base/live_tables.h"
 #include "alloc/spans/own_heap.h"
 
 /* The heap of one's own that a live block belongs to, or NULL. No lock. */
@@ -14,5 +15,8 @@ struct hf_heap *hf_heap_holding(const void *ptr);
 
 /* Without it there are no heaps and no walk. Called once, while the heap starts. */
 void hf_heaps_allow(void);
+
+/* The walk from outside reads it. */
+extern const struct hf_live_blocks hf_blocks_live;
 
 #endif

@@ -119,6 +119,13 @@ static void count_moved(const struct hf_large *block, size_t more)
         __atomic_add_fetch(&moved_bytes, more, __ATOMIC_RELAXED);
 }
 
+/* Makes the block's size what it needs, and lends it the rest of what it has, for its growth. */
+static void lend(struct hf_large *block, size_t size)
+{
+    hf_large_cache_lent((ptrdiff_t)(block->size - size));
+    __atomic_store_n(&block->size, size, __ATOMIC_RELAXED);
+}
+
 /* A block of pages that somebody gave; none if they are NULL. */
 static struct hf_large *begin(struct hf_large *block, char *ptr, size_t size, bool moved)
 {
@@ -127,6 +134,7 @@ static struct hf_large *begin(struct hf_large *block, char *ptr, size_t size, bo
         return NULL;
     }
     block->moved = moved;
+    block->capacity = size;
     __atomic_store_n(&block->size, size, __ATOMIC_RELAXED);
     set_word(block, (uintptr_t)ptr, HF_LARGE_KEPT);
     set_entry(hf_entry_of(ptr), block);
@@ -155,8 +163,9 @@ static void give_pages(char *ptr, size_t size, bool moved)
 static void end(struct hf_large *block)
 {
     const uintptr_t start = start_of(block->word);
-    const size_t size = block->size;
+    const size_t size = block->capacity;
     const bool moved = block->moved;
+    lend(block, size);
     hf_large_cache_held(-(ptrdiff_t)size);
     count_moved(block, -size);
     set_word(block, start, HF_LARGE_GONE);
@@ -186,6 +195,7 @@ static void *hand_out(struct hf_large *block, size_t asked, struct hf_heap *heap
 /* Takes a block back that is the program's no longer. */
 static void keep_or_end(struct hf_large *block)
 {
+    lend(block, block->capacity);
     if (!hf_large_cache_give(block))
         end(block);
 }
@@ -202,7 +212,7 @@ void *hf_large_take(size_t size, size_t alignment, bool zeroed)
     if (block == NULL)
         return NULL;
     void *ptr = hand_out(block, asked, NULL);
-    return clear ? memset(ptr, 0, asked) : ptr;
+    return clear ? memset(ptr, 0, block->size) : ptr;
 }
 
 /* What is wrong with a pointer as a live block's first byte. */
@@ -229,7 +239,7 @@ int hf_large_give(void *ptr)
 
 static bool resize_pages(const struct hf_large *block, char *start, size_t size)
 {
-    const size_t before = block->size;
+    const size_t before = block->capacity;
     if (!block->moved)
         return hf_pages_resize(start, before, size, false);
     return size < before && hf_region_unmap(start + size, before - size) == 0;
@@ -238,15 +248,21 @@ static bool resize_pages(const struct hf_large *block, char *start, size_t size)
 /* Makes a block that is BUSY larger or smaller where it lies. A little less is no change. */
 static bool resize_here(struct hf_large *block, uintptr_t start, size_t size)
 {
-    const size_t before = block->size;
-    if (size <= before && before - size <= before / 4 && before - size <= SLACK_MAX)
+    const size_t before = block->capacity, less = size < block->size ? block->size - size : 0;
+    if (size <= block->size && less <= block->size / 4 && less <= SLACK_MAX)
         return true;
-    if (!resize_pages(block, (char *)start, size))
-        return false;
-    set_entries(start, before, size, block);
-    __atomic_store_n(&block->size, size, __ATOMIC_RELAXED);
-    hf_large_cache_held((ptrdiff_t)(size - before));
-    count_moved(block, size - before);
+    if (less != 0 || size > before) {
+        if (!resize_pages(block, (char *)start, size))
+            return false;
+        set_entries(start, before, size, block);
+        lend(block, before);
+        block->capacity = size;
+        hf_large_cache_held((ptrdiff_t)(size - before));
+        count_moved(block, size - before);
+        __atomic_store_n(&block->size, size, __ATOMIC_RELAXED);
+        return true;
+    }
+    lend(block, size);
     return true;
 }
 
@@ -269,28 +285,29 @@ static struct hf_large *move(struct hf_large *block, uintptr_t start, size_t siz
     return record;
 }
 
-/* The same by copying; into a block from the cache or into a new one. What has grown will grow: the
- * former may be larger than needed, since its pages are present anyway. */
-static struct hf_large *copy(struct hf_large *block, uintptr_t start, size_t size, bool kept)
+/* The same by copying, into a block from the cache or a new one. */
+static struct hf_large *copy(struct hf_large *block, uintptr_t start, struct hf_large *to)
 {
-    struct hf_large *copied = kept ? kept_block(size, 2 * size) : new_block(size, PAGE, false);
-    if (copied == NULL)
+    if (to == NULL)
         return NULL;
-    memcpy((void *)start_of(copied->word), (void *)start, block->size);
+    memcpy((void *)start_of(to->word), (void *)start, block->size);
     set_word(block, start, HF_LARGE_KEPT);
     keep_or_end(block);
-    return copied;
+    return to;
 }
 
 /* Makes room for a block that is BUSY and cannot grow where it lies. */
 static struct hf_large *grow(struct hf_large *block, uintptr_t start, size_t size)
 {
-    struct hf_large *grown = copy(block, start, size, true);
-    if (grown != NULL)
-        return grown;
+    struct hf_large *kept = hf_large_cache_take_growing(size);
+    if (kept != NULL) {
+        hf_pages_reused(size);
+        lend(kept, size);
+        return copy(block, start, kept);
+    }
     return block->size >= MOVED_MIN && hf_region_can_move(block->size)
                ? move(block, start, size)
-               : copy(block, start, size, false);
+               : copy(block, start, new_block(size, PAGE, false));
 }
 
 /* A block that grows by little will use it soon: many pages at once take less time than a fault for

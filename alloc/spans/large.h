@@ -12,7 +12,7 @@
 
 #include "alloc/spans/entry.h"
 
-/* A block; alignment: a power of two, or 0. NULL if there is no memory. */
+/* A block; alignment: a power of two, or 0; zeroed: all of it. NULL if there is no memory. */
 void *hf_large_take(size_t size, size_t alignment, bool zeroed);
 
 /* Frees what is a live block's first byte. Returns -1, or what is wrong (enum hf_corruption_kind);

@@ -11,10 +11,12 @@ enum { STEPS = 4, LG_SMALLEST = HF_LG_UNIT, LG_MOST = 24, SIZES = (LG_MOST - LG_
 
 static struct hf_large_stack stacks[SIZES];
 
-/* Bytes in blocks that the cache has, by whether they were moved, and in all blocks. */
+/* Bytes in blocks that the cache has, by whether they were moved, in all blocks, and of live blocks
+ * behind their sizes. */
 static struct {
     size_t kept[2] __attribute__((aligned(64)));
     size_t held __attribute__((aligned(64)));
+    size_t lent;
 } bytes;
 
 /*
@@ -68,6 +70,28 @@ struct hf_large *hf_large_cache_take(size_t size, size_t most)
             return block;
     }
     return NULL;
+}
+
+/* Nobody takes back what is lent, so it is a part of all. */
+struct hf_large *hf_large_cache_take_growing(size_t size)
+{
+    enum { LENT = 4, TIMES = 8 };
+    if (size >> LG_MOST != 0)
+        return NULL;
+    const size_t lent = __atomic_load_n(&bytes.lent, __ATOMIC_RELAXED);
+    const size_t may = __atomic_load_n(&bytes.held, __ATOMIC_RELAXED) / LENT + LEAST;
+    const size_t most = size + (lent < may ? may - lent : 0);
+    const unsigned first = size_below(size - 1) + 1;
+    unsigned i = size_below(most < TIMES * size ? most : TIMES * size);
+    struct hf_large *block = NULL;
+    for (i = i < SIZES ? i : SIZES - 1; i >= first && block == NULL; i--)
+        block = pop(i);
+    return block;
+}
+
+void hf_large_cache_lent(ptrdiff_t more)
+{
+    __atomic_add_fetch(&bytes.lent, (size_t)more, __ATOMIC_RELAXED);
 }
 
 bool hf_large_cache_give(struct hf_large *block)

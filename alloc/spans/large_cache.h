@@ -14,6 +14,13 @@
  * reach; NULL if there is none. */
 struct hf_large *hf_large_cache_take(size_t size, size_t most);
 
+/* The same for a block that grows, and so will grow more: the largest there is, if it is not too
+ * much. Its size remains what is asked for. */
+struct hf_large *hf_large_cache_take_growing(size_t size);
+
+/* Tells how much more or less of live blocks is for their growth. */
+void hf_large_cache_lent(ptrdiff_t more);
+
 /* Keeps a freed block; false if it must go to pages. */
 bool hf_large_cache_give(struct hf_large *block);
 

@@ -25,12 +25,13 @@ enum hf_large_state {
 struct hf_large {
     uintptr_t word;        /* atomic: address + state */
     size_t size;           /* atomic: bytes that can be used; changes only while BUSY or not live */
+    size_t capacity;       /* bytes that it has; those behind its size are for its growth */
     size_t asked;          /* of a live block: what the program asked for */
     struct hf_large *next; /* atomic: in a stack */
     struct hf_heap *heap;  /* of a live block: heaps.h */
     uint32_t depth;        /* atomic: how many are in the stack, from this one on */
     bool moved;            /* its pages come straight from the region */
-    uint8_t unused[19];
+    uint8_t unused[11];
 };
 _Static_assert(sizeof(struct hf_large) == 64, "a cache line");
 

@@ -52,7 +52,7 @@ static inline bool is_watched(void)
 void *hf_calloc(size_t count, size_t size)
 {
     size_t bytes;
-    if (!__builtin_mul_overflow(count, size, &bytes) && bytes <= HF_CLEARED_HERE) {
+    if (!__builtin_mul_overflow(count, size, &bytes) && bytes <= HF_FAST_MAX) {
         void *ptr = hf_malloc(bytes);
         return HF_LIKELY(ptr != NULL) ? memset(HF_FOR_CALLER(ptr, bytes), 0, bytes) : NULL;
     }
@@ -134,20 +134,31 @@ int hf_posix_memalign(void **out, size_t alignment, size_t size)
     return 0;
 }
 
+/* Who allocated the block may have rounded the size up, as libstdc++'s operator new does. */
+static bool is_sized(const void *ptr, size_t alignment, size_t size)
+{
+    return hf_heap_is_sized(ptr, size) ||
+           hf_heap_is_sized(ptr, (size + alignment - 1) & -alignment);
+}
+
 __attribute__((noinline, cold)) void hf_check_freed(const void *ptr, const size_t *alignment,
                                                     const size_t *size, const void *caller)
 {
     const struct hf_instance_functions *other = hf_instance_forward();
     if (HF_UNLIKELY(other != NULL)) {
-        other->check_freed(ptr, alignment, size, caller);
+        if (other->check_freed != NULL)
+            other->check_freed(ptr, alignment, size, caller);
         return;
     }
     if (ptr == NULL || !hf_owned(ptr) || hf_hosted_of(ptr) != NULL)
         return;
-    size_t asked = hf_heap_asked(ptr, caller);
-    if (alignment != NULL && (!hf_is_power_of_two(*alignment) || (uintptr_t)ptr % *alignment != 0))
+    const size_t asked = hf_heap_asked(ptr, caller);
+    if (hf_checks_full && alignment != NULL &&
+        (!hf_is_power_of_two(*alignment) || (uintptr_t)ptr % *alignment != 0))
         hf_heap_wrong_alignment(ptr, caller, *alignment);
-    if (size != NULL && (hf_checks_full ? *size != asked : !hf_heap_is_sized(ptr, *size)))
+    if (size != NULL &&
+        (hf_checks_full ? *size != asked
+                        : !is_sized(ptr, alignment != NULL ? *alignment : 1, *size)))
         hf_heap_wrong_size(ptr, caller, asked, *size);
 }
 

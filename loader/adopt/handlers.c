@@ -64,18 +64,21 @@ void *hf_adopted_new_reallocn(void *ptr, size_t count, size_t size)
 
 /* ---- plain, zeroed, aligned ----------------------------------------------------------------- */
 
-/* Clears a block as far as it can be used, because what resizes it later, and clears what it adds,
- * begins there. The heap has done so in blocks that it cleared itself. */
-static void *clear_all(void *block, size_t size)
+/* Clears what a block can be used for beyond a size. */
+static void *clear_rest(void *block, size_t before)
 {
-    if (HF_LIKELY(block != NULL && size <= HF_CLEARED_HERE))
-        memset(block, 0, hf_usable_size(block));
+    const size_t now = block != NULL ? hf_usable_size(block) : 0;
+    if (now > before)
+        memset((char *)block + before, 0, now - before);
     return block;
 }
 
+/* All that can be used of a block is zero, because what resizes it later, and clears what it adds,
+ * begins there. The heap does so with larger blocks. */
 void *hf_adopted_zalloc(size_t size)
 {
-    return size <= HF_CLEARED_HERE ? clear_all(hf_malloc(size), size) : hf_calloc(1, size);
+    void *block = hf_calloc(1, size);
+    return size <= HF_FAST_MAX ? clear_rest(block, size) : block;
 }
 
 void *hf_adopted_calloc(size_t count, size_t size)
@@ -199,15 +202,6 @@ int hf_adopted_reallocarr(void *slot, size_t count, size_t size)
     }
     memcpy(slot, &block, sizeof block);
     return 0;
-}
-
-/* Clears what a resized block has in addition. */
-static void *clear_rest(void *block, size_t before)
-{
-    const size_t now = block != NULL ? hf_usable_size(block) : 0;
-    if (now > before)
-        memset((char *)block + before, 0, now - before);
-    return block;
 }
 
 static size_t size_before(const void *ptr)

@@ -122,22 +122,27 @@ static __attribute__((noinline, cold)) void watched_free(void *ptr)
 
 /* ---- the hooks ---- */
 
-/* Python requires a block from malloc(0) and from realloc() to 0 bytes. The heap returns one only
- * from malloc(0). */
+/* Who asks for no bytes gets one, as from CPython itself: the heap's realloc() to 0 bytes frees,
+ * and its blocks of no bytes lie in pages that nobody may read. Before CPython 3.10, pymalloc reads
+ * the beginning of the page of whatever is freed. */
 #define HOOKS(name, domain)                                                             \
     static void *name##_malloc(void *ctx, size_t size)                                  \
     {                                                                                   \
         (void)ctx;                                                                      \
         if (is_on(domain))                                                              \
-            return is_watched() ? watched_resize(NULL, size) : hf_malloc(size);         \
+            return is_watched() ? watched_resize(NULL, size != 0 ? size : 1)            \
+                                : hf_malloc(size != 0 ? size : 1);                      \
         const struct hf_py_allocator *previous = previous_of(domain);                   \
         return previous->malloc(previous->ctx, size);                                   \
     }                                                                                   \
     static void *name##_calloc(void *ctx, size_t count, size_t size)                    \
     {                                                                                   \
         (void)ctx;                                                                      \
-        if (is_on(domain))                                                              \
+        if (is_on(domain)) {                                                            \
+            if (count == 0 || size == 0)                                                \
+                count = size = 1;                                                       \
             return is_watched() ? watched_calloc(count, size) : hf_calloc(count, size); \
+        }                                                                               \
         const struct hf_py_allocator *previous = previous_of(domain);                   \
         return previous->calloc(previous->ctx, count, size);                            \
     }                                                                                   \

@@ -6,6 +6,7 @@
 #include "alloc/base/options.h"
 #include "alloc/heap/instance.h"
 #include "alloc/owner/foreign.h"
+#include "alloc/spans/heaps.h"
 #include "loader/interpose/stubs.h"
 
 _Static_assert(HF_FOREIGN_MAX < 256, "a page's number is a byte");
@@ -21,4 +22,5 @@ const struct hf_live_state hf_live_state = {
     .instance_region = offsetof(struct hf_instance, region_size),
     .stubs = &hf_stubs_live,
     .foreign = &hf_foreign_live,
+    .blocks = &hf_blocks_live,
 };

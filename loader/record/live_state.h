@@ -21,7 +21,7 @@
 #include "alloc/base/live_tables.h"
 
 #define HF_LIVE_MAGIC   "homefree live\n"
-#define HF_LIVE_VERSION 1
+#define HF_LIVE_VERSION 2
 #define HF_LIVE_SYMBOL  "hf_live_state"
 /* The record by which copies find each other, and which is the heap (alloc/heap/instance.h). */
 #define HF_LIVE_INSTANCE "hf_instance_record"
@@ -35,6 +35,7 @@ struct hf_live_state {
     uint64_t instance_state, instance_is_heap, instance_region;
     const struct hf_live_stubs *stubs;
     const struct hf_live_foreign *foreign;
+    const struct hf_live_blocks *blocks;
 };
 
 #endif

@@ -1,5 +1,6 @@
-/* With checks:full a copy of libhomefree that forwards compares what its callers say of a block,
- * its size and its alignment, as the heap does: the module that links that copy is checked too.
+/* A copy of libhomefree that forwards compares what its callers say of a block, its size and its
+ * alignment, as the heap does: the module that links that copy is checked too. By default all sizes
+ * of the block's class are right.
  *
  *   test_copies_checks FIRST SECOND */
 #include "copies.h"
@@ -65,23 +66,36 @@ START_TEST(a_forwarding_copy_checks)
 }
 END_TEST
 
-static void nothing_is_compared(void *unused)
+static void of_another_class(void *unused)
+{
+    (void)unused;
+    struct copy first = copy_open(paths[0]), second = copy_open(paths[1]);
+    second.free_sized(first.malloc(100), 200);
+}
+
+static void nearly_right(void *unused)
 {
     (void)unused;
     struct copy first = copy_open(paths[0]), second = copy_open(paths[1]);
     second.free_sized(first.malloc(100), 99);
+    second.free_aligned_sized(first.memalign(64, 100), 64, 128);
+    second.free_sized(first.memalign(4096, 100), 100);
     second.free_aligned(first.malloc(100), 4096);
+    /* libstdc++'s operator new rounds up what it asks for. */
+    second.free_aligned_sized(first.memalign(4096, 303104), 4096, 300000);
 }
 
-START_TEST(without_checks_nothing_is_compared)
+START_TEST(a_forwarding_copy_checks_by_default)
 {
     ck_assert_int_eq(setenv("HOMEFREE_CONF", "checks:default", 1), 0);
-    must_succeed(nothing_is_compared);
+    must_succeed(correct);
+    must_succeed(nearly_right);
+    dies(of_another_class, "allocated with at most 112 bytes and is freed as one of 200");
 }
 END_TEST
 
 int main(int count, char **arguments)
 {
     TAKE_ARGUMENTS(&paths[0], &paths[1]);
-    return RUN_SUITE(a_forwarding_copy_checks, without_checks_nothing_is_compared);
+    return RUN_SUITE(a_forwarding_copy_checks, a_forwarding_copy_checks_by_default);
 }

@@ -174,9 +174,41 @@ static void shared_by_threads(void *context)
     must(blocks_of(heap) == 0 && hf_heap_drop(heap) == 0);
 }
 
+static const void *block_at(const char *p, size_t *size)
+{
+    struct hf_owner owner = {.size = sizeof owner};
+    must(hf_owner_of(p, &owner) == 0 && owner.kind == HF_OWNER_HEAP);
+    *size = owner.block_size;
+    return owner.block;
+}
+
+static void known_inside(void *context)
+{
+    (void)context;
+    struct hf_heap *heap = new_heap();
+    char *blocks[SIZES][EACH];
+    fill(heap, blocks);
+    for (size_t i = 0; i < SIZES; i++) {
+        char *p = blocks[i][EACH / 2];
+        const size_t usable = hf_usable_size(p);
+        size_t size;
+        for (size_t offset = 0; offset < usable; offset = offset * 2 + 1)
+            must(block_at(p + offset, &size) == p && size == usable);
+        must(block_at(p + (usable != 0 ? usable - 1 : 0), &size) == p && size == usable);
+        must(usable == 0 || block_at(p + usable, &size) != p);
+        must(block_at(p - 1, &size) != p);
+        hf_free(p);
+        must(block_at(p + usable / 2, &size) == NULL && size == 0);
+    }
+    must(hf_heap_drop(heap) == 0);
+    size_t size;
+    for (size_t i = 0; i < SIZES; i++)
+        must(block_at(blocks[i][0] + sizes[i] / 2, &size) == NULL && size == 0);
+}
+
 static void (*const parts[])(void *context) = {
     live_until_dropped,   stays_when_it_moves, aligned,           wrong_calls,
-    ended_by_the_visitor, goes_on_in_a_child,  shared_by_threads,
+    ended_by_the_visitor, goes_on_in_a_child,  shared_by_threads, known_inside,
 };
 enum { PARTS = sizeof parts / sizeof parts[0] };
 

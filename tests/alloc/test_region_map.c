@@ -109,6 +109,8 @@ static void grows_as_it_is_used(void *unused)
     must(hf_region_reserve((size_t)16 << 40) == 0);
     must(hf_region.limit == (size_t)16 << 40);
     must(mapped_bytes() - before < 20 * MIB);
+    enum { TABLE_SHIFT = 10 };
+    const uint8_t *table = hf_region_table(TABLE_SHIFT);
     ck_assert(hf_region_publish(&range));
     must(range.base == hf_region.base && range.size == hf_region.size);
     for (size_t i = 0; i < 40; i++) {
@@ -123,6 +125,9 @@ static void grows_as_it_is_used(void *unused)
     must(hf_owned(p) && hf_owned(p + large - 1));
     p[0] = p[large - 1] = 1;
     must(range.size == hf_region.size && range.size < large + 100 * MIB);
+    /* A table has grown as well. */
+    must(table != NULL && table[(size_t)(p - base() + large - 1) >> TABLE_SHIFT] == 0);
+    must(table[hf_region.size >> TABLE_SHIFT] == 0);
 }
 
 static void is_full_where_others_are(void *unused)
@@ -403,8 +408,29 @@ static void run(void (*body)(void *), void *context)
     assert_succeeds(outcome_of_call(body, context));
 }
 
+static void three_tables_grow_along(void *unused)
+{
+    static const unsigned shifts[] = {10, 15, 18};
+    uint8_t *tables[3];
+    (void)unused;
+    must(hf_region_reserve((size_t)1 << 30) == 0);
+    for (size_t i = 0; i < 3; i++) {
+        tables[i] = hf_region_table(shifts[i]);
+        must(tables[i] != NULL && tables[i][hf_region.size >> shifts[i]] == 0);
+        memset(tables[i], (int)i + 1, (hf_region.size >> shifts[i]) + 1);
+    }
+    const size_t before = hf_region.size;
+    must(hf_region_map(NULL, 8 * before, WRITABLE, NEW) != MAP_FAILED && hf_region.size > before);
+    for (size_t i = 0; i < 3; i++) {
+        must(hf_region_table(shifts[i]) == tables[i]);
+        must(tables[i][0] == i + 1 && tables[i][before >> shifts[i]] == i + 1);
+        must(tables[i][hf_region.size >> shifts[i]] == 0);
+    }
+}
+
 START_TEST(reserving)
 {
+    run(three_tables_grow_along, NULL);
     run(reserves, NULL);
     run(reserves_a_large_one, NULL);
     run(reserves_whole_pages, NULL);

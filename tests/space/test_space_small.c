@@ -128,6 +128,43 @@ START_TEST(what_is_inside_is_no_block)
 }
 END_TEST
 
+static const void *block_at(const char *at, size_t number, size_t *size)
+{
+    struct hf_owner owner = {.size = sizeof owner};
+    ck_assert_int_eq(hf_owner_of(at, &owner), 0);
+    ck_assert_int_eq(owner.kind, number == 0 ? HF_OWNER_PINNED : HF_OWNER_DEVICE);
+    ck_assert_int_eq(owner.device, (int)number - 1);
+    *size = owner.block_size;
+    return owner.block;
+}
+
+START_TEST(what_is_inside_is_known)
+{
+    static const size_t larger[] = {32769, 100000, 300001, 5 << 20};
+    enum { ALL = SIZES + sizeof larger / sizeof larger[0] };
+    for (size_t number = 0; number <= DEVICES; number++)
+        for (size_t i = 0; i < ALL; i++) {
+            const size_t size = i < SIZES ? sizes[i] : larger[i - SIZES];
+            char *before = take(number, size), *at = take(number, size),
+                 *behind = take(number, size);
+            size_t found, end;
+            ck_assert_ptr_eq(block_at(at, number, &end), at);
+            ck_assert_uint_ge(end, size);
+            for (size_t offset = 1; offset < end; offset = offset * 2 + 1) {
+                ck_assert_ptr_eq(block_at(at + offset, number, &found), at);
+                ck_assert_uint_eq(found, end);
+            }
+            ck_assert_ptr_eq(block_at(at + end - 1, number, &found), at);
+            ck_assert_ptr_ne(block_at(behind, number, &found), at);
+            ck_assert_ptr_ne(block_at(before + end - 1, number, &found), at);
+            give_own(number, at);
+            ck_assert_ptr_null(block_at(at + size / 2, number, &found));
+            give_own(number, before);
+            give_own(number, behind);
+        }
+}
+END_TEST
+
 START_TEST(a_block_that_is_freed_twice_is_there_once)
 {
     for (size_t number = 0; number <= DEVICES; number++) {
@@ -181,8 +218,8 @@ END_TEST
 
 int main(void)
 {
-    TCase *tests =
-        NEW_CASE(__FILE__, what_is_inside_is_no_block, a_block_that_another_stream_uses_waits);
+    TCase *tests = NEW_CASE(__FILE__, what_is_inside_is_no_block, what_is_inside_is_known,
+                            a_block_that_another_stream_uses_waits);
     tcase_add_loop_test(tests, none_is_handed_out_twice, 0, times(SEEDS));
     tcase_add_loop_test(tests, a_block_that_is_freed_twice_is_there_once, 0, 2);
     return RUN_CASES(__FILE__, tests);

@@ -62,7 +62,7 @@ homefree_fail() {
 
 # Packages that the build needs. The second list is optional: what needs it is left out.
 homefree_packages() {
-    echo build-essential patch autoconf meson ninja-build pkg-config check python3-dev
+    echo build-essential autoconf meson ninja-build pkg-config check python3-dev
 }
 
 homefree_more_packages() {
@@ -114,7 +114,7 @@ homefree_install() {
 
 homefree_name_missing() {
     missing=
-    for tool in cc c++ ar make patch autoconf meson ninja pkg-config python3; do
+    for tool in cc c++ ar make autoconf meson ninja pkg-config python3; do
         command -v "$tool" >/dev/null || missing="$missing $tool"
     done
     pkg-config --exists check 2>/dev/null || missing="$missing check(development-files)"

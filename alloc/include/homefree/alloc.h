@@ -93,14 +93,16 @@ HF_API int hf_posix_memalign(void **out, size_t alignment, size_t size);
  * libc's. errno is preserved. Freeing static data or a stack, which no allocator handed out, ends
  * the process with a message; with HOMEFREE_CONF=static_free:ignore it only warns.
  *
- * The sized forms take the arguments of C23's functions. The size is checked only with
- * HOMEFREE_CONF=checks:full, and is otherwise ignored.
+ * The sized forms take the arguments of C23's functions. A size that a block of the heap cannot
+ * have been requested with ends the process: by default one of another size class, with
+ * HOMEFREE_CONF=checks:hardened or checks:full every other one, and so does an alignment that does
+ * not fit the address.
  *
  * Parameters:
  *   ptr        in: the start of a block of any allocator; NULL does nothing
  *   alignment  in, bytes: the alignment that was requested
- *   size       in, bytes: the size that was requested. Neither is trusted: they change nothing,
- *              and HOMEFREE_CONF=checks:full compares them with the block
+ *   size       in, bytes: the size that was requested. Neither is trusted: they are compared with
+ *              the block, and change nothing
  * Result: none.
  * Errors: none; corruption ends the process.
  * Frees: ptr is no longer valid.

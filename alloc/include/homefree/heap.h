@@ -13,8 +13,8 @@
  * module, hf_usable_size() measures them, and a block that realloc() moves stays in its heap.
  * Freeing one twice, or after its heap was dropped, ends the process as for any other block.
  *
- * Only a build with -Dheap=spans has such heaps; in others, and in a process that runs under
- * diagnostics mode (homefree/diagnose.h), the functions fail with ENOTSUP.
+ * In a process that runs under diagnostics mode (homefree/diagnose.h) the functions fail with
+ * ENOTSUP.
  */
 #ifndef HOMEFREE_HOMEFREE_HEAP_H
 #define HOMEFREE_HOMEFREE_HEAP_H
@@ -36,7 +36,7 @@ struct hf_heap;
  * Errors:
  *   -EINVAL   out is NULL
  *   -ENOMEM   there is no memory
- *   -ENOTSUP  diagnostics mode, a build without spans, or a copy that forwards to such a one
+ *   -ENOTSUP  diagnostics mode, or a copy that forwards to an older heap, which has none
  * Frees: the caller drops the heap with hf_heap_drop().
  * Threads: safe.
  * Fork: safe; the child has a copy of the heap and its blocks.
@@ -110,7 +110,7 @@ typedef int hf_heap_visitor(void *context, void *ptr, size_t size);
  *   negative errno.
  * Errors:
  *   -EINVAL   visit is NULL
- *   -ENOTSUP  diagnostics mode, a build without spans, or a copy that forwards to such a one
+ *   -ENOTSUP  diagnostics mode, or a copy that forwards to an older heap, which has none
  * Frees: nothing.
  * Threads: safe.
  * Fork: safe.

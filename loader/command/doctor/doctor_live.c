@@ -374,36 +374,67 @@ static int no_objects(const struct hf_live_process *process, const char **why)
     return -ENOEXEC;
 }
 
+/* Returns 0, or a negative errno with `why` set. To be followed by forget(). */
+static int collect(struct collecting *collecting, const struct hf_live_process *process,
+                   const char **why)
+{
+    *collecting = (struct collecting){.process = process, .slots_left = SLOTS_MOST};
+    *why = "out of memory";
+    if (!hf_live_objects_find(process, &collecting->objects))
+        return -ENOMEM;
+    if (collecting->objects.count == 0)
+        return no_objects(process, why);
+    return read_facts(collecting) && hf_live_routing_read(process, &collecting->objects,
+                                                          collecting->facts, &collecting->routing)
+               ? 0
+               : -ENOMEM;
+}
+
+static void forget(struct collecting *collecting)
+{
+    hf_live_routing_free(&collecting->routing);
+    for (size_t i = 0; collecting->facts != NULL && i < collecting->objects.count; i++)
+        hf_live_facts_free(&collecting->facts[i]);
+    free(collecting->facts);
+    hf_live_objects_free(&collecting->objects);
+}
+
 int hf_doctor_live_record(const struct hf_live_process *process, const char **why)
 {
-    struct collecting collecting = {.process = process, .slots_left = SLOTS_MOST};
+    struct collecting collecting;
     char *text = NULL;
     size_t size = 0;
-    int result = -ENOMEM;
-    *why = "out of memory";
-    bool good = hf_live_objects_find(process, &collecting.objects);
-    if (good && collecting.objects.count == 0) {
-        result = no_objects(process, why);
-        good = false;
-    }
-    good =
-        good && read_facts(&collecting) &&
-        hf_live_routing_read(process, &collecting.objects, collecting.facts, &collecting.routing);
-    collecting.out = good ? open_memstream(&text, &size) : NULL;
+    int result = collect(&collecting, process, why);
+    collecting.out = result == 0 ? open_memstream(&text, &size) : NULL;
+    if (result == 0 && collecting.out == NULL)
+        result = -ENOMEM;
     if (collecting.out != NULL) {
         write_record(&collecting);
-        good = ferror(collecting.out) == 0;
+        bool good = ferror(collecting.out) == 0;
         good = fclose(collecting.out) == 0 && good;
-        if (good)
-            result = finish(text, size);
+        result = good ? finish(text, size) : -ENOMEM;
         if (result < 0 && result != -ENOMEM)
             *why = strerror(-result);
     }
     free(text);
-    hf_live_routing_free(&collecting.routing);
-    for (size_t i = 0; collecting.facts != NULL && i < collecting.objects.count; i++)
-        hf_live_facts_free(&collecting.facts[i]);
-    free(collecting.facts);
-    hf_live_objects_free(&collecting.objects);
+    forget(&collecting);
     return result;
+}
+
+bool hf_doctor_live_heap(const struct hf_live_process *process, hf_live_heap_visitor *visit,
+                         void *context, struct hf_live_heap *out, const char **why)
+{
+    struct collecting collecting;
+    bool good = collect(&collecting, process, why) == 0;
+    const struct hf_live_routing *routing = &collecting.routing;
+    if (good) {
+        *why = process->memory < 0         ? process->unreadable
+               : !routing->present         ? "homefree is not in it"
+               : routing->heap == SIZE_MAX ? routing->why
+                                           : "the heap's tables are damaged";
+        good = process->memory >= 0 && routing->heap != SIZE_MAX &&
+               hf_live_heap_read(process, routing->blocks, visit, context, out);
+    }
+    forget(&collecting);
+    return good;
 }

@@ -1,7 +1,7 @@
 /*
  * Writes the record of a running process (loader/record/process_record.h) from outside: the facts
  * that libhomefree would write if it were asked, as far as its mappings, its files and its memory
- * show them. Nothing runs in the process.
+ * show them. Finds its heap. Nothing runs in the process.
  *
  * - The objects, the allocators that they define and the functions that they import come from their
  *   files, and need no more than /proc/PID/maps.
@@ -16,9 +16,13 @@
 #ifndef HF_LOADER_COMMAND_DOCTOR_LIVE_H
 #define HF_LOADER_COMMAND_DOCTOR_LIVE_H
 
-#include "loader/command/live/live_process.h"
+#include "loader/command/live/live_heap.h"
 
 /* Returns a descriptor of the record, in memory; or a negative errno with `why` set. */
 int hf_doctor_live_record(const struct hf_live_process *process, const char **why);
+
+/* Reads the process's heap. False with `why` set. */
+bool hf_doctor_live_heap(const struct hf_live_process *process, hf_live_heap_visitor *visit,
+                         void *context, struct hf_live_heap *out, const char **why);
 
 #endif

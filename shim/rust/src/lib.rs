@@ -24,9 +24,9 @@
 //! - **Destructors.** `free` frees one block. What a value owns besides is leaked, and its `Drop` does
 //!   not run. Hand out memory (`Box<[f64]>`, `CString`), not values that own other values.
 //! - **Layout.** `Box::from_raw` and `Vec::from_raw_parts` must be given the type that is in the block,
-//!   and a capacity that is not larger than the block: Rust writes up to the capacity. The size itself
-//!   is not trusted: a block that is larger than Rust thinks is freed whole. `HOMEFREE_CONF=checks:full`
-//!   finds layouts that do not fit.
+//!   and the capacity that the block was allocated with. The size itself is not trusted, but compared:
+//!   a layout of another size class than the block's ends the process, and with
+//!   `HOMEFREE_CONF=checks:full` every other layout does.
 //! - **Nothing is not a block.** A `Box` of a zero-sized type and an empty `Vec` have no memory: their
 //!   pointer dangles, and C must not free it. Give C a null pointer then.
 //! - **Names.** `String` and `Vec` have no fixed layout; do not hand the structs themselves to another
@@ -128,8 +128,8 @@ unsafe impl GlobalAlloc for Homefree {
         block
     }
 
-    /// Frees the block of any allocator. The layout is only compared with the block, and only under
-    /// `HOMEFREE_CONF=checks:full` or in diagnostics mode.
+    /// Frees the block of any allocator. The layout is only compared with a block of the heap; one
+    /// that it cannot have been requested with ends the process.
     #[inline]
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         if plain(layout.align(), layout.size()) {

@@ -83,7 +83,7 @@ pub struct Owner {
 /// let text = String::from("anywhere");
 /// let owner = homefree::owner_of(text.as_ptr());
 /// assert_eq!(owner.kind, homefree::Kind::Heap);
-/// assert_eq!(owner.to_string(), "homefree, a block of 8 bytes");
+/// assert_eq!(owner.to_string(), "homefree, a block of 16 bytes");
 /// ```
 pub fn owner_of<T: ?Sized>(ptr: *const T) -> Owner {
     let mut answer = sys::hf_owner {

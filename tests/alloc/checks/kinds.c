@@ -447,70 +447,65 @@ static const size_t sizes[KIND_SIZES] = {8, 4096, 256 << 10}, none[] = {0};
 #define NOT_A_BLOCK "inside a block", "no block that is in use", NULL
 #define SIZE        "is freed as one of", NULL
 #define OVERWRITTEN "were overwritten", NULL
-#define TEXTS(...)  \
+#define BRACED(...) \
     {               \
         __VA_ARGS__ \
     }
-
-#    define PROMISES(caches_default, caches_full, spans_default, hardened, full) \
-        {                                                                        \
-            spans_default, hardened, full                                        \
-        }
-#define KIND(make, texts, ...)                          \
-    {                                                   \
-#        make, make, TEXTS texts, PROMISES(__VA_ARGS__) \
+#define KIND(make, texts, ...)                         \
+    {                                                  \
+#        make, make, BRACED texts, BRACED(__VA_ARGS__) \
     }
 
-/* Today's thread caches: default, full; spans: default, hardened, full. */
+/* By default, hardened, full. */
 static const struct kind kinds[] = {
-    KIND(one_byte_past, (OVERWRITTEN), "---", "EEE", "---", "SSF", "EEE"),
-    KIND(terminator_past, (OVERWRITTEN), "---", "EEE", "---", "SSF", "EEE"),
-    KIND(word_past, (OVERWRITTEN), "---", "EEE", "---", "SSF", "EEE"),
-    KIND(line_past, (OVERWRITTEN), "---", "EEE", "---", "SSF", "EEE"),
-    KIND(page_past, (OVERWRITTEN), "---", "EEE", "---", "SSF", "EEE"),
-    KIND(runs_away, (OVERWRITTEN), "---", "---", "---", "FFF", "---"),
-    KIND(reads_away, (OVERWRITTEN), "---", "---", "---", "FFF", "---"),
-    KIND(one_byte_before, (OVERWRITTEN), "---", "---", "---", "SSS", "---"),
-    KIND(word_before, (OVERWRITTEN), "---", "---", "---", "SSS", "---"),
-    KIND(line_before, (OVERWRITTEN), "---", "---", "---", "SSS", "---"),
-    KIND(past_the_shrunk, (OVERWRITTEN), "---", "EEE", "---", "SSF", "EEE"),
-    KIND(past_and_resized, (OVERWRITTEN), "---", "EEE", "---", "SSF", "EEE"),
-    KIND(past_of_one_that_stays, (OVERWRITTEN), "---", "---", "---", "SSF", "---"),
+    KIND(one_byte_past, (OVERWRITTEN), "---", "SSF", "EEE"),
+    KIND(terminator_past, (OVERWRITTEN), "---", "SSF", "EEE"),
+    KIND(word_past, (OVERWRITTEN), "---", "SSF", "EEE"),
+    KIND(line_past, (OVERWRITTEN), "---", "SSF", "EEE"),
+    KIND(page_past, (OVERWRITTEN), "---", "SSF", "EEE"),
+    KIND(runs_away, (OVERWRITTEN), "---", "FFF", "---"),
+    KIND(reads_away, (OVERWRITTEN), "---", "FFF", "---"),
+    KIND(one_byte_before, (OVERWRITTEN), "---", "SSS", "---"),
+    KIND(word_before, (OVERWRITTEN), "---", "SSS", "---"),
+    KIND(line_before, (OVERWRITTEN), "---", "SSS", "---"),
+    KIND(past_the_shrunk, (OVERWRITTEN), "---", "SSF", "EEE"),
+    KIND(past_and_resized, (OVERWRITTEN), "---", "SSF", "EEE"),
+    KIND(past_of_one_that_stays, (OVERWRITTEN), "---", "SSF", "---"),
 
-    KIND(twice, (FREED), "EE-", "EEE", "EEE", "EEE", "EEE"),
-    KIND(twice_with_another_between, (FREED), "---", "EEE", "EEE", "EEE", "EEE"),
-    KIND(twice_with_many_between, (FREED), "---", "EEE", "EEE", "EEE", "EEE"),
-    KIND(twice_by_two_threads, (FREED), "---", "EEE", "EEE", "EEE", "EEE"),
-    KIND(freed_after_it_moved, (FREED), "---", "EEE", "EEE", "EEE", "EEE"),
+    KIND(twice, (FREED), "EEE", "EEE", "EEE"),
+    KIND(twice_with_another_between, (FREED), "EEE", "EEE", "EEE"),
+    KIND(twice_with_many_between, (FREED), "EEE", "EEE", "EEE"),
+    KIND(twice_by_two_threads, (FREED), "EEE", "EEE", "EEE"),
+    KIND(freed_after_it_moved, (FREED), "EEE", "EEE", "EEE"),
 
-    KIND(second_byte, (NOT_A_BLOCK), "---", "EEE", "EEE", "EEE", "EEE"),
-    KIND(second_word, (NOT_A_BLOCK), "---", "EEE", "EEE", "EEE", "EEE"),
-    KIND(middle, (NOT_A_BLOCK), "---", "EEE", "EEE", "EEE", "EEE"),
+    KIND(second_byte, (NOT_A_BLOCK), "EEE", "EEE", "EEE"),
+    KIND(second_word, (NOT_A_BLOCK), "EEE", "EEE", "EEE"),
+    KIND(middle, (NOT_A_BLOCK), "EEE", "EEE", "EEE"),
     KIND(one_past_the_end, ("is free already", "inside a block", "no block that is in use", NULL),
-         "---", "---", "EEE", "EEE", "EEE"),
-    KIND(word_in_front, (NOT_A_BLOCK), "---", "EEE", "EEE", "EEE", "EEE"),
-    KIND(never_allocated, (NOT_A_BLOCK), "EEE", "EEE", "EEE", "EEE", "EEE"),
-    KIND(variable, ("is static data", NULL), "EEE", "EEE", "EEE", "EEE", "EEE"),
-    KIND(stack, ("is on a stack", NULL), "EEE", "EEE", "EEE", "EEE", "EEE"),
+         "EEE", "EEE", "EEE"),
+    KIND(word_in_front, (NOT_A_BLOCK), "EEE", "EEE", "EEE"),
+    KIND(never_allocated, (NOT_A_BLOCK), "EEE", "EEE", "EEE"),
+    KIND(variable, ("is static data", NULL), "EEE", "EEE", "EEE"),
+    KIND(stack, ("is on a stack", NULL), "EEE", "EEE", "EEE"),
 
-    KIND(half_the_size, (SIZE), "---", "EEE", "--E", "EEE", "EEE"),
-    KIND(twice_the_size, (SIZE), "---", "EEE", "-EE", "EEE", "EEE"),
-    KIND(a_byte_more, (SIZE), "---", "EEE", "-EE", "EEE", "EEE"),
-    KIND(ten_times_the_size, (SIZE), "---", "EEE", "EEE", "EEE", "EEE"),
-    KIND(no_size, (SIZE), "---", "EEE", "E-E", "EEE", "EEE"),
-    KIND(wrong_alignment, ("alignment", NULL), "---", "EEE", "---", "EEE", "EEE"),
+    KIND(half_the_size, (SIZE), "--E", "EEE", "EEE"),
+    KIND(twice_the_size, (SIZE), "-EE", "EEE", "EEE"),
+    KIND(a_byte_more, (SIZE), "-EE", "EEE", "EEE"),
+    KIND(ten_times_the_size, (SIZE), "EEE", "EEE", "EEE"),
+    KIND(no_size, (SIZE), "E-E", "EEE", "EEE"),
+    KIND(wrong_alignment, ("alignment", NULL), "---", "EEE", "EEE"),
 
-    KIND(written_after_free, ("after it was freed", NULL), "---", "---", "---", "EEF", "---"),
-    KIND(read_after_free, (NULL), "---", "---", "---", "PPF", "---"),
-    KIND(resized_after_free, (FREED), "---", "EEE", "EEE", "EEE", "EEE"),
-    KIND(measured_after_free, (FREED), "---", "EEE", "EEE", "EEE", "EEE"),
-    KIND(reused_at_once, (NULL), "---", "---", "---", "PPP", "---"),
-    KIND(left_for_the_next, (NULL), "---", "---", "---", "PPP", "---"),
+    KIND(written_after_free, ("after it was freed", NULL), "---", "EEF", "---"),
+    KIND(read_after_free, (NULL), "---", "PPF", "---"),
+    KIND(resized_after_free, (FREED), "EEE", "EEE", "EEE"),
+    KIND(measured_after_free, (FREED), "EEE", "EEE", "EEE"),
+    KIND(reused_at_once, (NULL), "---", "PPP", "---"),
+    KIND(left_for_the_next, (NULL), "---", "PPP", "---"),
 };
 
 static const struct kind kinds_of_nothing[] = {
-    KIND(written_of_no_bytes, (NULL), "-", "-", "F", "F", "F"),
-    KIND(read_of_no_bytes, (NULL), "-", "-", "F", "F", "F"),
+    KIND(written_of_no_bytes, (NULL), "F", "F", "F"),
+    KIND(read_of_no_bytes, (NULL), "F", "F", "F"),
 };
 
 size_t kind_at(size_t number, struct kind *out, const size_t **of)

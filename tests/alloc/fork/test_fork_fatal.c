@@ -114,14 +114,14 @@ static void dies(void (*body)(void *), const char *text)
 
 START_TEST(a_handler_waits_for_a_fork)
 {
-    dies(double_free, "no block that is in use starts there");
+    dies(double_free, "is free already");
     dies(resize_inside, "inside a block");
 }
 END_TEST
 
 START_TEST(a_handler_waits_for_a_fork_in_a_thread_without_a_cell)
 {
-    dies(double_free_without_cell, "no block that is in use starts there");
+    dies(double_free_without_cell, "is free already");
 }
 END_TEST
 

@@ -32,11 +32,20 @@ void hf_heap_fatal_memory(void)
     abort();
 }
 
-static void start(size_t region, uint64_t decay)
+static void start_alone(size_t region, uint64_t decay)
 {
     hf_options.dirty_decay_ms = decay;
     must(hf_region_reserve(region) == 0);
     must(hf_pages_start());
+}
+
+/* With jemalloc: the first pages are used up. */
+static void start(size_t region, uint64_t decay)
+{
+    start_alone(region, decay);
+    hf_pages_give(hf_pages_take(2 * MIB, PAGE, false), 2 * MIB);
+    hf_pages_give(hf_pages_take(64 * KIB, PAGE, false), 64 * KIB);
+    must(hf_pages_stats().books != 0);
 }
 
 static bool is_zero(const char *at, size_t size)
@@ -115,6 +124,31 @@ static void resizes(void *unused)
     must(is_zero(at + 2 * MIB, 2 * MIB) && at[2 * MIB - 1] == 1);
     hf_pages_give(at, 4 * MIB);
     must(hf_pages_stats().taken == 0);
+}
+
+/* ---- the first pages ---- */
+
+static void first_pages(void *unused)
+{
+    (void)unused;
+    start_alone(256 * MIB, 10000);
+    char *at = hf_pages_take(MIB, PAGE, true), *other = hf_pages_take(512 * KIB, 256 * KIB, true);
+    must(at != NULL && other >= at + MIB && (uintptr_t)other % (256 * KIB) == 0);
+    must(is_zero(at, MIB) && is_zero(other, 512 * KIB));
+    memset(at, 1, MIB);
+    must(!hf_pages_resize(at, MIB, 2 * MIB, false));
+    must(hf_pages_resize(at, MIB, 512 * KIB, false));
+    must(hf_pages_stats().taken == MIB && hf_pages_stats().unused == 0);
+    must(resident(at, MIB) == 512 * KIB && at[512 * KIB - 1] == 1);
+    hf_pages_give(at, 512 * KIB);
+    must(resident(at, MIB) == 0);
+    hf_pages_purge();
+    must(hf_pages_stats().books == 0); /* jemalloc has not started */
+    must(hf_pages_take(MIB, PAGE, false) != NULL);
+    must(hf_pages_stats().books != 0);
+    hf_pages_give(other, 512 * KIB);
+    must(hf_pages_stats().taken == MIB);
+    must(hf_pages_take(SIZE_MAX / 2, PAGE, false) == NULL);
 }
 
 /* ---- purging ---- */
@@ -333,6 +367,7 @@ static void has_no_tls(void *unused)
 #endif
 }
 
+CALL_TEST(few_pages_need_no_jemalloc, first_pages, NULL)
 CALL_TEST(it_takes_and_gives, takes_and_gives, NULL)
 CALL_TEST(it_clears_what_was_used, clears, NULL)
 CALL_TEST(it_resizes_in_place, resizes, NULL)
@@ -348,9 +383,10 @@ CALL_TEST(there_is_no_thread_local_storage, has_no_tls, NULL)
 
 int main(void)
 {
-    return RUN_SUITE(it_takes_and_gives, it_clears_what_was_used, it_resizes_in_place,
-                     a_purge_returns_memory_and_addresses, what_a_window_did_not_take_goes_back,
-                     no_decay_returns_at_once, a_full_region_is_not_full_after_a_purge,
-                     holes_are_not_mappings, threads_churn, threads_leave_nothing,
-                     a_forked_child_goes_on, there_is_no_thread_local_storage);
+    return RUN_SUITE(few_pages_need_no_jemalloc, it_takes_and_gives, it_clears_what_was_used,
+                     it_resizes_in_place, a_purge_returns_memory_and_addresses,
+                     what_a_window_did_not_take_goes_back, no_decay_returns_at_once,
+                     a_full_region_is_not_full_after_a_purge, holes_are_not_mappings, threads_churn,
+                     threads_leave_nothing, a_forked_child_goes_on,
+                     there_is_no_thread_local_storage);
 }

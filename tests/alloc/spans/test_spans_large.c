@@ -324,6 +324,39 @@ static void unneeded_blocks_go_back(void *unused)
     must(hf_large_count().kept == 0 && hf_pages_taken() == 0);
 }
 
+/* A block that grows gets a freed one's pages, and then stays where it is as long as these last;
+ * what many blocks are lent so is bounded. */
+static void growing_blocks_are_lent(void *unused)
+{
+    enum { SMALL = 64 };
+    (void)unused;
+    start(REGION);
+    char *freed = take(2 * MIB, 0, false), *ptr = take(512 * KIB, 0, false), *small[SMALL];
+    const size_t room = size_of(freed);
+    must(freed != NULL && ptr != NULL && give(freed) == -1);
+    fill(ptr, 0, 512 * KIB, 1);
+    for (size_t size = 600 * KIB; size <= room; size += 200 * KIB) {
+        must(resize(ptr, size) == freed && wrong_with(freed) == -1);
+        ptr = freed;
+        check(ptr, 512 * KIB, 1);
+        must(size_of(ptr) == hf_pages_size(size) && !is_held(ptr + size_of(ptr)));
+    }
+    must(resize(ptr, 400 * KIB) == ptr && !is_held(ptr + MIB)); /* what it had goes back */
+    must(give(ptr) == -1 && give(ptr) == HF_CORRUPT_FREED);
+    hf_large_empty();
+    must(hf_pages_taken() == 0);
+    for (size_t i = 0; i < SMALL; i++) {
+        must((freed = take(MIB, 0, false)) != NULL && (ptr = take(160 * KIB, 0, false)) != NULL);
+        must(give(freed) == -1 && (small[i] = resize(ptr, 200 * KIB)) != NULL);
+    }
+    const struct hf_large_count all = hf_large_count();
+    must(hf_pages_taken() <= all.live + all.live / 2 + all.kept + 8 * MIB);
+    for (size_t i = 0; i < SMALL; i++)
+        must(give(small[i]) == -1);
+    hf_large_empty();
+    must(hf_pages_taken() == 0);
+}
+
 /* ---- threads ---- */
 
 enum { THREADS = 4, ROUNDS = 3000, SHARED = 32 };
@@ -499,6 +532,7 @@ CALL_TEST(zeroed, zeros, NULL)
 CALL_TEST(resized, grows_and_shrinks, NULL)
 CALL_TEST(modelled, agrees_with_a_model, NULL)
 CALL_TEST(windows, unneeded_blocks_go_back, NULL)
+CALL_TEST(lent, growing_blocks_are_lent, NULL)
 CALL_TEST(freed_once, freed_once_by_many, NULL)
 CALL_TEST(crossing, blocks_cross_threads, NULL)
 CALL_TEST(full, full_region, NULL)
@@ -506,6 +540,6 @@ CALL_TEST(forked, child_goes_on, NULL)
 
 int main(void)
 {
-    return RUN_SUITE(pointers, alignments, zeroed, resized, modelled, windows, freed_once, crossing,
-                     full, forked);
+    return RUN_SUITE(pointers, alignments, zeroed, resized, modelled, windows, lent, freed_once,
+                     crossing, full, forked);
 }

@@ -27,12 +27,12 @@ FAULTS = "faults"  # SIGSEGV in libc's free: homefree has nothing to say of the 
 # what the sampled block has behind it is a guard page.
 PROMISES = {
     "double": (ABORTS, ABORTS, "double-free", "double-free"),
-    "double-delayed": (GOES_ON, ABORTS, "double-free", "double-free"),
+    "double-delayed": (ABORTS, ABORTS, "double-free", "double-free"),
     "double-long-delayed": (ABORTS, ABORTS, "double-free", "double-free"),
     "double-large": (ABORTS, ABORTS, "double-free", "double-free"),
     "double-large-delayed": (ABORTS, ABORTS, "double-free", "double-free"),
-    "interior": (GOES_ON, ABORTS, "interior-free", "interior-free"),
-    "interior-unaligned": (GOES_ON, ABORTS, "interior-free", "interior-free"),
+    "interior": (ABORTS, ABORTS, "interior-free", "interior-free"),
+    "interior-unaligned": (ABORTS, ABORTS, "interior-free", "interior-free"),
     "interior-large": (ABORTS, ABORTS, "interior-free", "interior-free"),
     "never-allocated": (ABORTS, ABORTS, "unmapped-free", "unmapped-free"),
     "static": (ABORTS, ABORTS, "static-free", "static-free"),

@@ -88,7 +88,7 @@ static void is_zero(unsigned char *block, size_t size)
 
 START_TEST(zeroed_blocks_stay_zeroed_when_they_grow)
 {
-    for (size_t size = 1; size < 6000; size += 13) {
+    for (size_t size = 1; size < 3 << 20; size += 13 + size / 20) {
         const size_t more = 2 * size + 70;
         leave_dirty(size, 8);
         is_zero(hf_adopted_rezalloc(hf_adopted_zalloc(size), more), more);

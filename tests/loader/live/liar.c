@@ -28,6 +28,7 @@ struct hf_instance hf_instance_record = {
 static uint64_t route = 1;
 static struct hf_live_stubs stubs;
 static struct hf_live_foreign foreign;
+static struct hf_live_blocks blocks;
 HF_API struct hf_live_state hf_live_state;
 
 static unsigned char zeros[4096];
@@ -41,11 +42,39 @@ static void lie_about_counts(void)
     foreign = (struct hf_live_foreign){self,       self,       UINT64_MAX, 1,          UINT64_MAX,
                                        UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX, self,
                                        UINT64_MAX, 63,         0};
+    memset(&blocks, 0xff, sizeof blocks);
+}
+
+/* A region of all addresses, whose entries have one owner. */
+static void lie_about_books(const void *owner, const void *large)
+{
+    static uint64_t region[2] = {0, UINT64_C(1) << 47};
+    static uint64_t table;
+    table = (uint64_t)(uintptr_t)self;
+    for (size_t i = 0; i < sizeof self / sizeof self[0]; i++)
+        self[i] = owner;
+    blocks = (struct hf_live_blocks){.region = region,
+                                     .entries = &table,
+                                     .sizes = self,
+                                     .classes = self,
+                                     .large = large,
+                                     .class_count = 256,
+                                     .class_size = 8,
+                                     .class_units = 4,
+                                     .unit_shift = 12,
+                                     .entry_size = 24,
+                                     .entry_state = 8,
+                                     .entry_first = 16,
+                                     .entry_class = 20,
+                                     .entry_waits = 21,
+                                     .span_size = 64,
+                                     .large_states = 15};
 }
 
 static void lie_about_addresses(void)
 {
     const void *wild = (const void *)(uintptr_t)0xffffffffff600000;
+    lie_about_books(wild, wild);
     stubs = (struct hf_live_stubs){wild, 4096, (const void *)UINTPTR_MAX, 4096, 4096, 256, 64};
     foreign = (struct hf_live_foreign){.entries = (const void *)1,
                                        .states = wild,
@@ -62,6 +91,7 @@ static void lie_in_circles(void)
     for (size_t i = 0; i < sizeof self / sizeof self[0]; i++)
         self[i] = self;
     memset(name, 'x', sizeof name);
+    lie_about_books(self, self); /* every entry is that of a large block or of a span */
     stubs = (struct hf_live_stubs){self, 512, self, 0, 0, 256, 64};
     foreign = (struct hf_live_foreign){.entries = self,
                                        .states = zeros,
@@ -135,6 +165,10 @@ static void lie_at_random(unsigned seed)
         words[i] = pick();
     memcpy(&foreign, words, sizeof foreign);
     memcpy(&stubs, words + 1, sizeof stubs);
+    uint64_t *numbers = (uint64_t *)&blocks;
+    lie_about_books(zeros, seed % 2 == 0 ? zeros : NULL);
+    for (unsigned i = 0; i < seed % 4; i++)
+        numbers[(size_t)rand() % (sizeof blocks / sizeof *numbers)] = pick();
 }
 
 /* A report whose numbers are all as large as they can be. */
@@ -177,6 +211,7 @@ int main(int count, char **arguments)
         .instance_region = offsetof(struct hf_instance, region_size),
         .stubs = &stubs,
         .foreign = &foreign,
+        .blocks = &blocks,
     };
     if (strcmp(what, "COUNTS") == 0)
         lie_about_counts();

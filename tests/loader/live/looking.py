@@ -21,7 +21,7 @@ READ = {"x86_64": 0, "aarch64": 63}.get(os.uname().machine)  # read(2)
 CC = shlex.split(os.environ.get("CC", "cc"))
 
 parser = argparse.ArgumentParser()
-for _option in ("homefree", "library", "target", "liar", "refuse"):
+for _option in ("homefree", "library", "preload", "target", "walked", "liar", "refuse"):
     parser.add_argument(f"--{_option}", required=True, type=os.path.abspath)
 parser.add_argument("--package", default="")
 parser.add_argument("--modules", nargs="*", default=[], type=os.path.abspath)

@@ -12,6 +12,7 @@
  *   corpse     has a child that has ended and is not waited for; answers its process number
  *   churn FILE a thread loads and unloads a library without end
  *   busy       a thread allocates, and frees twice, without end
+ *   grow       a thread replaces blocks of all sizes without end
  *   id         starts a thread that waits; answers its number
  */
 #include <dlfcn.h>
@@ -82,6 +83,19 @@ static void *allocate_without_end(void *unused)
     return NULL;
 }
 
+static void *replace_without_end(void *unused)
+{
+    enum { BLOCKS = 1000 };
+    static void *kept[BLOCKS];
+    unsigned random = 1;
+    while (unused == NULL) {
+        void **at = &kept[(size_t)rand_r(&random) % BLOCKS];
+        const size_t most = rand_r(&random) % 50 != 0 ? 5000 : 500000;
+        free(__atomic_exchange_n(at, malloc((size_t)rand_r(&random) % most), __ATOMIC_ACQ_REL));
+    }
+    return NULL;
+}
+
 static void go_on(void *(*what)(void *), void *argument)
 {
     pthread_t thread;
@@ -118,6 +132,8 @@ static void obey(char *line)
         go_on(load_and_unload, strdup(argument));
     else if (strcmp(line, "busy") == 0)
         go_on(allocate_without_end, NULL);
+    else if (strcmp(line, "grow") == 0)
+        go_on(replace_without_end, NULL);
     if (strcmp(line, "corpse") == 0)
         printf("%d\n", (int)make_corpse());
     else if (strcmp(line, "id") == 0)

@@ -23,6 +23,7 @@ class Hostile(Looking):
             with self.subTest(lie=lie):
                 target = self.run_target(arguments.liar, lie)
                 self.look("doctor", target.pid)
+                self.look("doctor", target.pid, "--heap")
                 process = self.doctor(target.pid)
                 liar = next(each for each in process["objects"] if "live-liar" in each["path"])
                 self.assertEqual(liar["role"], "homefree")

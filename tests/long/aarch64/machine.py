@@ -28,7 +28,6 @@ PACKAGES = [
     "make",
     "meson",
     "ninja-build",
-    "patch",
     "pkg-config",
     "procps",
     "pybind11-dev",

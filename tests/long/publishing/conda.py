@@ -5,7 +5,7 @@ usage: conda.py [--build BUILD] [--work FOLDER]
 
 rattler-build comes from the package index. A conda channel need not be within reach: the packages
 that the recipes need are stand-ins in a channel of this test's own. `python` is a copy of this
-CPython, `pip`, `setuptools` and `pybind11` are wheels, and the compilers, Meson, ninja, make, patch
+CPython, `pip`, `setuptools` and `pybind11` are wheels, and the compilers, Meson, ninja, make
 and pkg-config are empty, so that this machine's are used. jemalloc is taken from BUILD. Exit
 status: 0 all went well, 1 something failed, 77 something is missing here.
 """
@@ -23,7 +23,7 @@ sys.path.insert(0, str(ROOT / "tests/support"))
 import commands  # noqa: E402
 
 RECIPES = ROOT / "examples/packages/conda"
-EMPTY = ("gcc-here_linux-64", "gxx-here_linux-64", "make", "meson", "ninja", "patch", "pkg-config")
+EMPTY = ("gcc-here_linux-64", "gxx-here_linux-64", "make", "meson", "ninja", "pkg-config")
 VARIANTS = {"c_compiler": ["gcc-here"], "cxx_compiler": ["gxx-here"]}
 
 
