@@ -132,9 +132,9 @@ bool hf_heap_boot(enum hf_checks checks);
 void *hf_heap_calloc(size_t count, size_t size);
 /* ptr: a heap pointer, not NULL. */
 void *hf_heap_realloc(void *ptr, size_t size, const void *caller);
-/* Whether a block of the heap can stay where it is, as realloc's result. One lookup and no lock;
- * false says nothing. */
-bool hf_heap_stays(const void *ptr, size_t size);
+/* The same, for small blocks: one that stays, or one of the calling thread's that moves to another.
+ * NULL says nothing, and nothing has changed. No lock; leaves errno alone. ptr: any. */
+void *hf_heap_realloc_cached(void *ptr, size_t size);
 /* A block of the calling thread's cache; NULL if it has none, or if a slow path is due, as in a
  * copy that forwards, and while hf_watching is set. Leaves errno alone. alignment: a power of two.
  */

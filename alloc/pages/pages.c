@@ -13,6 +13,7 @@
 #include "alloc/pages/beneath.h"
 #include "alloc/pages/present.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -233,14 +234,15 @@ static void start_here(void)
     hf_beneath_rise(before);
 }
 
-/* jemalloc has a frame of 11 KiB as it starts, and may have to on a stack of 16. */
+/* jemalloc has a frame of 11 KiB as it starts, and may have to on a stack of 16. Of the region, so
+ * that it is far from the thread's: valgrind takes one within 2 MiB for the same. */
 static void start_on_another_stack(void)
 {
     enum { STACK = 64 << 10 };
     struct stack {
         ucontext_t outside, inside;
         char rest[];
-    } *stack = mmap(NULL, STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    } *stack = hf_region_map(NULL, STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS);
     if (stack == MAP_FAILED)
         return;
     if (getcontext(&stack->inside) == 0) {
@@ -250,13 +252,14 @@ static void start_on_another_stack(void)
         makecontext(&stack->inside, start_here, 0);
         (void)swapcontext(&stack->outside, &stack->inside);
     }
-    (void)munmap(stack, STACK);
+    (void)hf_region_unmap(stack, STACK);
 }
 
 static bool start(void)
 {
     if (HF_LIKELY(has_started()))
         return true;
+    const int saved_errno = errno; /* jemalloc's start sets it */
     pthread_mutex_lock(&start_lock);
     if (!started) {
         hf_je_malloc_conf = decay != 0 ? CONFIGURATION "-1" : CONFIGURATION "0";
@@ -264,6 +267,7 @@ static bool start(void)
         start_on_another_stack();
     }
     pthread_mutex_unlock(&start_lock);
+    errno = saved_errno;
     return started;
 }
 
@@ -276,10 +280,17 @@ void hf_pages_purge(void)
     hf_beneath_rise(before);
 }
 
+void hf_pages_leave(void)
+{
+    const size_t most = (size_t)32 << 20, left = unused();
+    if (left > most && left > hf_pages_taken())
+        hf_pages_purge();
+}
+
 /* ---- the first pages ---- */
 
-/* Each of them is handed out once. What comes back loses its memory, and only addresses are lost.
- */
+/* Each of them is handed out once, but the first, so that what lies in front of any block is the
+ * heap's. What comes back loses its memory, and only addresses are lost. */
 #define FIRST HF_PAGE_2M
 static uintptr_t first_pages, first_next; /* the second one atomic */
 
@@ -314,7 +325,8 @@ bool hf_pages_start(void)
     decay = hf_options.dirty_decay_ms * MILLISECOND;
     window = decay < WINDOW * MILLISECOND ? decay : WINDOW * MILLISECOND;
     void *at = hf_region_map_aligned(FIRST, FIRST, PROT_READ | PROT_WRITE);
-    first_pages = first_next = (uintptr_t)at;
+    first_pages = (uintptr_t)at;
+    first_next = first_pages + ((uintptr_t)1 << HF_LG_PAGE);
     return at != MAP_FAILED;
 }
 

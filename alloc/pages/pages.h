@@ -48,6 +48,8 @@ bool hf_pages_due(void);
  * the window, because such a program will need pages again. */
 void hf_pages_reused(size_t size);
 void hf_pages_settle(void);
+/* A thread has ended, and nobody may come along later: much that is unused goes back at once. */
+void hf_pages_leave(void);
 
 /* Bytes that are taken. No lock, no gate. */
 size_t hf_pages_taken(void);

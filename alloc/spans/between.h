@@ -34,6 +34,9 @@ void hf_span_collect(struct hf_span *span);
 /* As hf_span_reached(), but without a tick. Whether the span was given away. */
 bool hf_span_settle(struct hf_local *local, struct hf_span *span);
 
+/* Puts the larger blocks of the stacks, which may be all that is in use of their spans, back. */
+void hf_spans_unstack(struct hf_local *local);
+
 /* With the spans' lock: a span that some thread has left and that has enough free blocks, of which
  * it looks at a few only, unless there is no memory; or a new one. NULL if there is none. */
 struct hf_span *hf_span_adopt(struct hf_local *local, unsigned class, bool desperate);

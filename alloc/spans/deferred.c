@@ -67,7 +67,7 @@ void hf_put_off_free(void *ptr, const void *caller)
     struct hf_entry *entry = hf_entry_of(ptr);
     /* Below: no lock. A guard leaves the smallest blocks no room. */
     if (hf_entry_has_span(entry) &&
-        (!hf_is_watched() || entry->class == HF_CLASS_NOTHING || hf_checks_full)) {
+        (!hf_is_watched() || entry->class == HF_CLASS_NOTHING || hf_hardened != 0)) {
         const int wrong = HF_LIKELY(hf_hardened == 0) ? hf_span_give(NULL, ptr, entry)
                                                       : hf_hardened_give(NULL, ptr, entry, caller);
         if (HF_UNLIKELY(wrong >= 0))

@@ -1,5 +1,6 @@
 /*
- * What HOMEFREE_CONF=checks:hardened consists of (hardened.h), and its pages that nobody may touch.
+ * What HOMEFREE_CONF=checks:hardened and checks:full consist of (hardened.h), and their pages that
+ * nobody may touch.
  * guard_pages.c owns hf_hardened, written once, by hf_hardened_start(). Inside the gate.
  */
 #ifndef HOMEFREE_GUARD_PAGES_H
@@ -8,8 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* What checks:hardened consists of; the option `hardened` is a sum of those that it can do
- * without. */
+/* The option `hardened` is a sum of those that checks:hardened can do without. */
 enum hf_hardened_part {
     HF_HARDENED_PLACES = 1,     /* random ones */
     HF_HARDENED_NEIGHBOURS = 2, /* their guards are looked at */
@@ -17,9 +17,10 @@ enum hf_hardened_part {
     HF_HARDENED_WAIT = 8,       /* freed blocks do */
     HF_HARDENED_PAGES = 16,     /* that nobody may touch */
     HF_HARDENED_SCATTER = 32,   /* spans */
+    HF_HARDENED_ALL = 63,       /* of these */
     HF_HARDENED_GUARDS = 64     /* always */
 };
-/* 0 in every other tier. */
+/* 0 by default. */
 extern unsigned hf_hardened __attribute__((visibility("hidden")));
 static inline bool hf_hardened_has(enum hf_hardened_part part)
 {

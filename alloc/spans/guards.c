@@ -22,12 +22,11 @@ static void make_secrets(void)
     hf_guards.secrets[1] |= 1;
 }
 
-void hf_guards_start(enum hf_checks tier)
+void hf_guards_start(bool wide)
 {
-    if (tier != HF_CHECKS_HARDENED && tier != HF_CHECKS_FULL)
-        return;
     make_secrets();
-    hf_guards.least = tier == HF_CHECKS_FULL ? 16 : 8;
-    hf_guards.most = tier == HF_CHECKS_FULL ? 64 : 16;
+    hf_guards.least = wide ? 16 : 8;
+    hf_guards.most = wide ? 64 : 16;
+    hf_guards.large = wide ? 64 : 0;
     hf_checks_full = true;
 }

@@ -21,11 +21,12 @@ struct hf_guards {
     uint64_t secrets[2]; /* the second one is odd */
     uint32_t least;      /* bytes that a block is larger by, at least; 0 without guards */
     uint32_t most;       /* bytes in front of the last word, at most */
+    uint32_t large;      /* bytes behind a large block, at least */
 };
 extern struct hf_guards hf_guards __attribute__((visibility("hidden")));
 
-/* tier: of front_end.h. Sets hf_checks_full. */
-void hf_guards_start(enum hf_checks tier);
+/* wide: for checks:full. Sets hf_checks_full. */
+void hf_guards_start(bool wide);
 
 /* The size of a block with a guard; above PTRDIFF_MAX if there is none. */
 static inline size_t hf_guard_room(size_t size)

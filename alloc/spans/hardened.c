@@ -218,7 +218,8 @@ bool hf_hardened_free(void *ptr, struct hf_entry *entry, const void *caller)
 /*
  * A block of large.h that holds, one after the other: two sealed words, the requested size and the
  * offset of its first byte; a canary; the program's bytes, aligned, as far behind as they can be; a
- * canary, less than the alignment; the page that nobody may touch. An entry's `waits` says that
+ * canary, with checks:full a whole one, otherwise less than the alignment; the page that nobody may
+ * touch. An entry's `waits` says that
  * nobody may touch any of it.
  */
 
@@ -232,6 +233,7 @@ static struct place place_of(size_t size, size_t alignment)
 {
     alignment = alignment > WORDS ? alignment : WORDS;
     struct place place;
+    size += hf_guards.large;
     if (alignment <= hf_page_size) {
         const size_t open = (size + alignment + hf_page_size - 1) & -hf_page_size;
         place.offset = (open - size) & -alignment;
@@ -333,7 +335,8 @@ size_t hf_hardened_check_large(const void *ptr, const void *caller, enum hf_corr
     *wrong = HF_CORRUPT_INSIDE;
     if ((const unsigned char *)ptr != base + offset)
         return 0;
-    const size_t used = ((offset + size + hf_page_size - 1) & -hf_page_size) + hf_guard_page();
+    const size_t end = offset + size + hf_guards.large;
+    const size_t used = ((end + hf_page_size - 1) & -hf_page_size) + hf_guard_page();
     if (!is_whole(base, front(base, offset)) || !is_whole(base, behind(base, offset, size, used)))
         hf_heap_overflowed(ptr, caller, purpose, size);
     *wrong = -1;
@@ -351,7 +354,7 @@ size_t hf_hardened_holds_large(const void *ptr, const void **block)
     size = unseal(&words[0]);
     offset = unseal(&words[1]);
     *block = (const char *)*block + offset;
-    if ((uintptr_t)ptr - (uintptr_t)*block < size)
+    if (ptr == *block || (uintptr_t)ptr - (uintptr_t)*block < size)
         return size;
     *block = NULL;
     return 0;

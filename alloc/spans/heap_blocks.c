@@ -21,22 +21,14 @@ static void *take_large(struct hf_request request)
 {
     if (HF_UNLIKELY(hf_hardened != 0))
         return hf_hardened_take_large(request.size, request.alignment, request.zeroed);
-    const size_t room = hf_guard_room(request.size);
-    void *ptr = hf_large_take(room, request.alignment, request.zeroed);
-    int wrong;
-    if (HF_UNLIKELY(hf_checks_full) && ptr != NULL)
-        hf_guard_mark(ptr, hf_large_check(ptr, &wrong), request.size);
-    return ptr;
+    return hf_large_take(request.size, request.alignment, request.zeroed);
 }
 
 static void *take_small(struct hf_local *local, unsigned class, size_t size)
 {
     if (HF_UNLIKELY(hf_hardened != 0) && class != HF_CLASS_NOTHING)
         return hf_hardened_take(local, class, size);
-    void *ptr = hf_span_take(local, class);
-    if (HF_UNLIKELY(hf_checks_full) && ptr != NULL && class != HF_CLASS_NOTHING)
-        hf_guard_mark(ptr, hf_class_sizes[class], size);
-    return ptr;
+    return hf_span_take(local, class);
 }
 
 static void *take(struct hf_request request)
@@ -122,7 +114,7 @@ static size_t check(const void *ptr, const void *caller, enum hf_corruption purp
     }
     if (HF_UNLIKELY(*wrong == HF_CORRUPT_NO_BLOCK) && hf_span_was(ptr, entry))
         *wrong = HF_CORRUPT_FREED;
-    if (HF_UNLIKELY(hf_checks_full) && *wrong < 0)
+    if (HF_UNLIKELY(hf_hardened != 0) && *wrong < 0)
         size = hf_guard_verify(ptr, size, caller, purpose);
     return size;
 }

@@ -58,38 +58,21 @@ static void *resize_in_place(void *ptr, size_t size)
     return size > HF_LARGEST ? hf_large_resize(ptr, size) : NULL;
 }
 
-static size_t room_of(const void *ptr)
-{
-    int wrong;
-    return is_small(ptr) ? hf_class_sizes[hf_entry_of(ptr)->class] : hf_large_check(ptr, &wrong);
-}
-
-/* The guard goes before the block grows over it. */
 static void *resize_guarded(void *ptr, size_t asked, size_t size)
 {
-    const size_t usable = room_of(ptr), room = hf_guard_room(size);
-    if (usable == 0 || (hf_hardened != 0 && !is_small(ptr)))
+    struct hf_entry *entry = hf_entry_of(ptr);
+    if (!is_small(ptr) || entry->class == HF_CLASS_NOTHING ||
+        resize_in_place(ptr, hf_guard_room(size)) == NULL)
         return NULL;
-    if (hf_hardened != 0) {
-        if (resize_in_place(ptr, room) == NULL)
-            return NULL;
-        hf_hardened_resize(ptr, hf_entry_of(ptr), asked, size);
-        return ptr;
-    }
-    hf_guard_wipe(ptr, usable, asked);
-    void *resized = resize_in_place(ptr, room);
-    if (resized == NULL)
-        hf_guard_mark(ptr, usable, asked);
-    else
-        hf_guard_mark(resized, room_of(resized), size);
-    return resized;
+    hf_hardened_resize(ptr, entry, asked, size);
+    return ptr;
 }
 
 static __attribute__((nonnull(1))) void *resize(void *ptr, size_t usable, size_t size,
                                                 const void *caller)
 {
-    void *resized =
-        HF_LIKELY(!hf_checks_full) ? resize_in_place(ptr, size) : resize_guarded(ptr, usable, size);
+    void *resized = HF_LIKELY(hf_hardened == 0) ? resize_in_place(ptr, size)
+                                                : resize_guarded(ptr, usable, size);
     if (resized != NULL)
         return resized;
     void *moved = hf_block_new((struct hf_request){.size = size, .heap = hf_heap_holding(ptr)});
@@ -168,10 +151,10 @@ size_t hf_heap_block(const void *ptr, const void **block)
     } else {
         size = hf_large_holds(ptr, block);
     }
-    if (HF_LIKELY(!hf_checks_full) || size == 0)
+    if (HF_LIKELY(hf_hardened == 0) || size == 0)
         return size;
     size = hf_guard_least(size, hf_guard_asked(*block, size));
-    if ((uintptr_t)ptr - (uintptr_t)*block < size)
+    if (ptr == *block || (uintptr_t)ptr - (uintptr_t)*block < size)
         return size;
     *block = NULL; /* the guard is not the program's */
     return 0;
@@ -224,12 +207,14 @@ int hf_heap_count(struct hf_heap_numbers *out)
 
 bool hf_heap_boot(enum hf_checks checks)
 {
-    hf_guards_start(checks);
-    if (checks == HF_CHECKS_HARDENED)
-        hf_hardened_start((unsigned)hf_options.hardened);
+    if (checks == HF_CHECKS_HARDENED || checks == HF_CHECKS_FULL) {
+        hf_guards_start(checks == HF_CHECKS_FULL);
+        hf_hardened_start(checks == HF_CHECKS_FULL ? HF_HARDENED_ALL
+                                                   : (unsigned)hf_options.hardened);
+    }
     if (!hf_pages_start() || !hf_spans_start() || !hf_locals_start())
         return false;
-    if (hf_checks_full)
+    if (hf_hardened != 0)
         hf_local_slow(true);
     if (checks != HF_CHECKS_DIAGNOSED)
         hf_heaps_allow();

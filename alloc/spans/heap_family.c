@@ -16,6 +16,7 @@
 #include "alloc/spans/small.h"
 
 #include <errno.h>
+#include <string.h>
 
 #define NO_INLINE __attribute__((noinline))
 
@@ -124,7 +125,7 @@ static NO_INLINE void free_elsewhere(void *ptr, struct hf_entry *entry)
 {
     if (HF_UNLIKELY(hf_is_watched()) ||
         HF_UNLIKELY(hf_hardened != 0 ? !hf_hardened_free(ptr, entry, __builtin_return_address(0))
-                                     : hf_checks_full || !hf_small_give_remote(ptr, entry)))
+                                     : !hf_small_give_remote(ptr, entry)))
         free_slow(ptr, __builtin_return_address(0));
 }
 
@@ -183,13 +184,26 @@ bool hf_heap_is_sized(const void *ptr, size_t size)
 /* ---- realloc ---- */
 
 /* A block that is not live is left to the slow path, which ends the process. */
-bool hf_heap_stays(const void *ptr, size_t size)
+void *hf_heap_realloc_cached(void *ptr, size_t size)
 {
     uint8_t *state;
-    if (HF_UNLIKELY(!hf_has_entry(ptr)) || size - 1 >= HF_LARGEST)
-        return false;
-    const struct hf_entry *entry = hf_entry_of(ptr);
-    return hf_local_get() != &hf_local_none && hf_entry_has_span(entry) &&
-           entry->class == hf_class_of(size) && hf_entry_state(entry, ptr, &state) &&
-           __atomic_load_n(state, __ATOMIC_RELAXED) == HF_LIVE;
+    struct hf_local *local = hf_local_get();
+    if (HF_UNLIKELY(!hf_has_entry(ptr)) || size - 1 >= HF_LARGEST || local == &hf_local_none)
+        return NULL;
+    struct hf_entry *entry = hf_entry_of(ptr);
+    if (!hf_entry_has_span(entry) || HF_UNLIKELY(!hf_entry_state(entry, ptr, &state)) ||
+        HF_UNLIKELY(__atomic_load_n(state, __ATOMIC_RELAXED) != HF_LIVE))
+        return NULL;
+    const unsigned class = hf_class_of(size);
+    if (entry->class == class)
+        return ptr;
+    void *moved = __atomic_load_n(&entry->owner, __ATOMIC_RELAXED) == local
+                      ? hf_small_take(local, class)
+                      : NULL;
+    if (moved == NULL)
+        return NULL;
+    const size_t before = hf_class_sizes[entry->class];
+    memcpy(moved, ptr, size < before ? size : before);
+    (void)hf_small_give(local, ptr, entry);
+    return moved;
 }

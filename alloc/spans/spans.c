@@ -366,6 +366,8 @@ void hf_spans_drain_left(void)
 struct hf_span *hf_span_adopt(struct hf_local *local, unsigned class, bool desperate)
 {
     enum { LOOKS = 8 };
+    if (local->heap != NULL) /* hf_spans_drop() would end blocks that are not this heap's */
+        return NULL;
     hf_spans_drain_left();
     struct hf_span *span = abandoned[class];
     for (int looks = 1; span != NULL && span->free < (desperate ? 1 : hf_span_worth(span)); looks++)
@@ -393,6 +395,19 @@ static void put_back(struct hf_local *local)
             bin->current->free =
                 (uint16_t)(bin->current->free + (uint32_t)__builtin_popcountll(bin->mask));
     }
+}
+
+void hf_spans_unstack(struct hf_local *local)
+{
+    enum { LARGEST_KEPT = 1024 };
+    for (unsigned class = hf_class_of(LARGEST_KEPT) + 1; class < HF_CLASSES; class ++)
+        for (struct hf_freed *top; (top = local->tops[class])->block != NULL;) {
+            struct hf_span *span = hf_entry_span(hf_entry_of(top->block));
+            local->tops[class] = top - 1;
+            __atomic_store_n(top->state, HF_FREE, __ATOMIC_RELAXED);
+            if (++span->free == span->when)
+                (void)hf_span_settle(local, span);
+        }
 }
 
 /* A thread that a fork left behind may have been anywhere in its fast paths: the states alone

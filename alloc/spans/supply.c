@@ -23,13 +23,26 @@ struct hf_span *hf_span_get(struct hf_local *local, unsigned class)
     return span;
 }
 
-void hf_spans_trim(bool all)
+static void trim(bool all)
 {
-    hf_spans_lock();
     while (hf_locals_take_over() && all)
         continue;
     hf_spans_drain_left();
     hf_units_trim(all);
+}
+
+void hf_spans_trim(bool all)
+{
+    hf_spans_lock();
+    trim(all);
+    hf_spans_unlock();
+}
+
+void hf_spans_trim_much(void)
+{
+    hf_spans_lock();
+    if (HF_UNLIKELY(hf_units_are_idle()))
+        trim(true);
     hf_spans_unlock();
 }
 

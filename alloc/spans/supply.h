@@ -13,6 +13,8 @@ struct hf_span *hf_span_get(struct hf_local *local, unsigned class);
 /* Gives back what no span has had since the last call, or all that no span has: whole pieces to
  * pages, the memory of other units to the system. To be called every now and then. */
 void hf_spans_trim(bool all);
+/* The latter, if that is much. */
+void hf_spans_trim_much(void);
 
 struct hf_spans_count {
     uint64_t blocks;   /* live ones */

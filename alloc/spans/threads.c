@@ -37,6 +37,7 @@ static void keep(struct hf_local *local)
     if (local->leave_grounds != NULL)
         local->leave_grounds(local);
     hf_spans_drain(local);
+    hf_spans_unstack(local);
     hf_spans_lock();
     hf_locals_keep(local);
     hf_spans_unlock();
@@ -87,7 +88,7 @@ static void end(void *argument)
         hf_local_here = &hf_local_ended;
         hf_spans_unlock();
         keep(local);
-        hf_tick();
+        hf_tick_at_end();
         hf_gate_leave(&pass);
     } else {
         static struct hf_local *none;

@@ -15,3 +15,10 @@ void hf_tick(void)
     hf_spans_trim(false);
     hf_pages_settle();
 }
+
+void hf_tick_at_end(void)
+{
+    hf_tick();
+    hf_spans_trim_much();
+    hf_pages_leave();
+}

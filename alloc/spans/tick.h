@@ -9,4 +9,7 @@
  * lock of the heap. */
 void hf_tick(void);
 
+/* The same for a thread that ends, after which nobody may come along. */
+void hf_tick_at_end(void);
+
 #endif

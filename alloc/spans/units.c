@@ -33,6 +33,7 @@ static struct granule *table;
 enum { WHOLE = HF_UNITS_MOST + 1 };
 static struct granule *lists[WHOLE + 1];
 static size_t all, unused; /* units */
+static size_t clean_ones;  /* of the unused, so many were left after the last full trim */
 
 /* Pieces: an eighth of what there is, at least 256 KiB, so that a small program stays small, and
  * at most a granule. As much may be free before whole pieces go back at once. */
@@ -105,11 +106,6 @@ static char *take_piece(size_t size, size_t alignment, bool *fresh)
     return at;
 }
 
-static size_t ahead_of(size_t units)
-{
-    return hf_present_ahead(units * HF_UNIT, hf_pages_taken());
-}
-
 /* A piece lies at a multiple of a power of two, and so in one granule. */
 static bool more(unsigned units)
 {
@@ -139,27 +135,12 @@ static bool more(unsigned units)
     granule->rested &= ~mask;
     if (!fresh)
         granule->dirty |= mask; /* who knows */
-    else if (size == HF_PAGE_2M && ahead_of(all) >= size)
+    else if (size == HF_PAGE_2M && hf_present_ahead(all * HF_UNIT, hf_pages_taken()) >= size)
         hf_present_huge(at, size);
     all += count;
     unused += count;
     enlist(granule);
     return true;
-}
-
-/* Makes units present that are about to be used, with those behind them that have no memory yet, in
- * proportion to all that are in use. */
-static void make_present(struct granule *granule, unsigned unit, unsigned units)
-{
-    const size_t ahead = ahead_of(all - unused) / HF_UNIT;
-    if (ahead == 0)
-        return;
-    const uint64_t absent = granule->free & ~granule->dirty;
-    while (units < ahead && units < HF_PRESENT_MOST / HF_UNIT && unit + units < 64 &&
-           (absent >> (unit + units) & 1) != 0)
-        units++;
-    granule->dirty |= bits(unit, units);
-    hf_present_make(address_of(granule, unit), units * HF_UNIT);
 }
 
 /* The lowest of these bits; with checks:hardened, any one. */
@@ -186,11 +167,10 @@ char *hf_units_take(unsigned units)
     }
     struct granule *granule = lists[run];
     const unsigned unit = choose(runs_of(granule->free, units));
-    if ((granule->dirty & bits(unit, units)) == 0)
-        make_present(granule, unit, units);
     granule->free &= ~bits(unit, units);
     granule->dirty |= bits(unit, units);
     unused -= units;
+    clean_ones = clean_ones < unused ? clean_ones : unused;
     enlist(granule);
     return address_of(granule, unit);
 }
@@ -253,6 +233,13 @@ void hf_units_trim(bool everything)
             granule->rested = granule->free;
             enlist(granule); /* in the list of a shorter run, or in none */
         }
+    if (everything)
+        clean_ones = unused;
+}
+
+bool hf_units_are_idle(void)
+{
+    return unused > clean_ones + 4 * MOST && unused > all / 2;
 }
 
 uint64_t hf_units_unused(void)

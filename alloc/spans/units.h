@@ -26,6 +26,9 @@ void hf_units_give(char *at, unsigned units);
  * the memory of other units to the system. */
 void hf_units_trim(bool all);
 
+/* Whether most units are free, and many since hf_units_trim() gave all back. */
+bool hf_units_are_idle(void);
+
 /* Bytes of units that no span has. */
 uint64_t hf_units_unused(void);
 

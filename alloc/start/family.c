@@ -80,9 +80,9 @@ void *hf_realloc(void *ptr, size_t size)
 {
     if (ptr == NULL)
         return hf_malloc(size);
-    if (HF_LIKELY(hf_owned(ptr)) && hf_heap_stays(ptr, size))
-        return ptr;
-    return hf_realloc_for(ptr, size, __builtin_return_address(0));
+    void *resized = hf_heap_realloc_cached(ptr, size);
+    return HF_LIKELY(resized != NULL) ? resized
+                                      : hf_realloc_for(ptr, size, __builtin_return_address(0));
 }
 
 void *hf_reallocarray(void *ptr, size_t count, size_t size)

@@ -174,6 +174,30 @@ static void shared_by_threads(void *context)
     must(blocks_of(heap) == 0 && hf_heap_drop(heap) == 0);
 }
 
+enum { LEFT_SIZE = 3000 };
+
+static void *leave_one(void *unused)
+{
+    (void)unused;
+    return hf_malloc(LEFT_SIZE);
+}
+
+/* A thread that ended left its block in a span with room for more. */
+static void spares_what_threads_left(void *context)
+{
+    (void)context;
+    struct hf_heap *heap = new_heap();
+    pthread_t thread;
+    void *left;
+    must(pthread_create(&thread, NULL, leave_one, NULL) == 0);
+    must(pthread_join(thread, &left) == 0);
+    for (int i = 0; i < EACH; i++)
+        must(hf_heap_malloc(heap, LEFT_SIZE) != NULL);
+    must(blocks_of(heap) == EACH && hf_heap_drop(heap) == 0);
+    must(hf_usable_size(left) >= LEFT_SIZE);
+    hf_free(left);
+}
+
 static const void *block_at(const char *p, size_t *size)
 {
     struct hf_owner owner = {.size = sizeof owner};
@@ -208,7 +232,8 @@ static void known_inside(void *context)
 
 static void (*const parts[])(void *context) = {
     live_until_dropped,   stays_when_it_moves, aligned,           wrong_calls,
-    ended_by_the_visitor, goes_on_in_a_child,  shared_by_threads, known_inside,
+    ended_by_the_visitor, goes_on_in_a_child,  shared_by_threads, spares_what_threads_left,
+    known_inside,
 };
 enum { PARTS = sizeof parts / sizeof parts[0] };
 

@@ -145,9 +145,9 @@ def with_constructors(paths):
 
 
 def interface_symbols(root):
-    """The names in the header of the front end's interface."""
+    """What the front end's header declares, and the two functions that a public one declares."""
     text = without_comments((root / (INTERFACE + ".h")).read_text(encoding="utf-8"))
-    return set(re.findall(r"\bhf_\w+", text))
+    return set(re.findall(r"\bhf_\w+", text)) | {"hf_malloc", "hf_free"}
 
 
 def symbol_arrows(options):

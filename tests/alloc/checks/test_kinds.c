@@ -18,7 +18,7 @@ static const struct family ours = {
     hf_malloc, hf_calloc, hf_realloc, hf_memalign, hf_free, hf_free_sized, hf_free_aligned_sized,
     hf_measure};
 
-enum { IN_DEFAULT = 57, IN_HARDENED = 116, IN_FULL = 86 };
+enum { IN_DEFAULT = 57, IN_HARDENED = 116, IN_FULL = 115 };
 
 static int part(enum tier tier, size_t least)
 {

@@ -21,6 +21,10 @@ const struct hf_libc hf_libc_functions;
 void hf_tick(void)
 {
 }
+
+void hf_tick_at_end(void)
+{
+}
 void hf_heap_catch_up(void)
 {
     struct hf_pass pass;
