@@ -10,8 +10,8 @@
  */
 #include "alloc/base/dynlink.h"
 #include "alloc/base/seal.h"
-#include "alloc/heap/instance.h"
 #include "alloc/heap/front_end.h"
+#include "alloc/heap/instance.h"
 #include "alloc/space/owners.h"
 #include "alloc/start/start.h"
 #include "alloc/trace/watch.h"

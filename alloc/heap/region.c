@@ -47,9 +47,6 @@ static struct hf_holes holes = {
 };
 static size_t used;
 static _Atomic(uintptr_t) reached; /* the highest end of what was ever taken; the lock's to write */
-/* From the base up to here, all pages are usable since the region was reserved. Atomic, without the
- * lock: a range of addresses has one owner at a time, who alone commits and releases it. */
-static _Atomic(uintptr_t) usable_to;
 /* What grows below the region, along with it: tables with some bytes for each part of it. */
 static struct table {
     unsigned shift; /* a byte for so many bits of addresses */
@@ -65,10 +62,6 @@ static struct hf_region_range *ranges[64]; /* that others read: three of each co
 #define FARTHEST HF_REGION_MOST
 #define NEAREST  (2 * ALIGNMENT)
 #define STEP     HF_REGION_MIN
-/* What a small process needs: the first pages (pages/pages.c) and the heap's books. Made usable at
- * once, because each piece would take two calls, each of which splits a mapping. */
-#define FIRST_COMMIT ((size_t)4 << 20)
-_Static_assert(FIRST_COMMIT < HF_REGION_MIN, "the smallest region holds what is committed first");
 
 /* Advice is optional: a sandbox may refuse it, and then the caller's errno stays. */
 static bool advise(void *at, size_t size, int advice)
@@ -136,8 +129,6 @@ static bool is_too_much(size_t size)
  * has lowered RLIMIT_AS below the reservation. */
 static int commit(void *at, size_t size, int protection)
 {
-    if ((uintptr_t)at + size <= usable_to && protection == (PROT_READ | PROT_WRITE))
-        return 0;
     if (HF_UNLIKELY(is_too_much(size))) {
         errno = ENOMEM;
         return -1;
@@ -200,8 +191,6 @@ int hf_region_reserve(size_t size)
             !extend(here + far, HF_REGION_MIN))
             continue;
         hf_region.limit = limit;
-        if (commit((void *)hf_region.base, FIRST_COMMIT, PROT_READ | PROT_WRITE) == 0)
-            usable_to = hf_region.base + FIRST_COMMIT;
         return 0;
     }
     return -ENOMEM;
@@ -256,9 +245,6 @@ static bool grow(size_t size, size_t alignment)
 /* Decommits pages. A fresh mapping comes first, because it lets adjacent reserved ranges merge. */
 static int release(void *at, size_t size)
 {
-    uintptr_t end = usable_to;
-    while ((uintptr_t)at < end && !atomic_compare_exchange_weak(&usable_to, &end, (uintptr_t)at))
-        ;
     if (map_at((uintptr_t)at, size, PROT_NONE, MAP_FIXED))
         return 0;
     if (madvise(at, size, MADV_DONTNEED) != 0)
@@ -341,13 +327,14 @@ void *hf_region_map_aligned(size_t size, size_t alignment, int protection)
         if (at + size > atomic_load_explicit(&reached, memory_order_relaxed))
             atomic_store_explicit(&reached, at + size, memory_order_relaxed);
     }
+    const bool usable = kept;
     pthread_mutex_unlock(&lock);
     if (at == 0) {
         errno = ENOMEM;
         return MAP_FAILED;
     }
     if (protection == PROT_NONE) {
-        if (at < usable_to)
+        if (usable)
             (void)release((void *)at, size);
     } else if (commit_anyhow((void *)at, size, protection) != 0) {
         int error = errno;

@@ -8,8 +8,8 @@
 
 #include "alloc/base/fork_lock.h"
 #include "alloc/base/seal.h"
-#include "alloc/heap/region.h"
 #include "alloc/heap/fork_gate.h"
+#include "alloc/heap/region.h"
 #include "alloc/trace/watch.h"
 
 #include <pthread.h>

@@ -1,6 +1,7 @@
 /*
  * See beneath.h. Owns the seats, each with a lock of its own, above all of jemalloc's; and the list
- * of the addresses that jemalloc has for its books, which only grows, under jemalloc's locks.
+ * of the addresses that jemalloc has for its books, which only grows, under jemalloc's locks; and
+ * what is reserved for its start.
  */
 #include "alloc/pages/beneath.h"
 
@@ -161,6 +162,39 @@ ssize_t hf_beneath_readlink(const char *path, char *buffer, size_t size)
     return -1;
 }
 
+/* While jemalloc starts, which one thread alone does. Large pieces of it are for alignment to their
+ * size; the others come from the end. */
+static char *reserve, *reserve_end;
+
+bool hf_beneath_reserve(void)
+{
+    enum { SMALL = 256 << 10 };
+    const size_t size = 3 * HF_PAGE_2M + SMALL;
+    void *at = hf_region_map_aligned(size, HF_PAGE_2M, PROT_READ | PROT_WRITE);
+    if (at == MAP_FAILED)
+        return false;
+    reserve = at;
+    reserve_end = reserve + size;
+    return true;
+}
+
+void hf_beneath_release(void)
+{
+    if (reserve != reserve_end)
+        (void)hf_region_unmap(reserve, (size_t)(reserve_end - reserve));
+    reserve = reserve_end = NULL;
+}
+
+static void *map(void *hint, size_t size, int protection, int flags)
+{
+    if (HF_LIKELY((size_t)(reserve_end - reserve) < size) || hint != NULL)
+        return hf_region_map(hint, size, protection, flags);
+    if (size % HF_PAGE_2M != 0)
+        return reserve_end -= size;
+    reserve += size;
+    return reserve - size;
+}
+
 static struct {
     char *at;
     size_t size;
@@ -170,7 +204,7 @@ static size_t books_count, books_more; /* atomic; bytes that have no place in th
 void *hf_beneath_mmap(void *hint, size_t size, int protection, int flags, int file, off_t offset)
 {
     (void)file, (void)offset;
-    void *at = hf_region_map(hint, size, protection, flags);
+    void *at = map(hint, size, protection, flags);
     if (at == MAP_FAILED || (flags & MAP_FIXED) != 0)
         return at;
     const size_t i = __atomic_fetch_add(&books_count, 1, __ATOMIC_RELAXED);

@@ -19,6 +19,11 @@ struct hf_beneath_seat;
 struct hf_beneath_seat *hf_beneath_sit(void);
 void hf_beneath_rise(struct hf_beneath_seat *before);
 
+/* Around jemalloc's start, during which it would end the process if it got no memory: what it takes
+ * for its books, in advance. False if there is no memory. */
+bool hf_beneath_reserve(void);
+void hf_beneath_release(void);
+
 /* Once jemalloc has started on one seat, the others get copies of its data; false if there is no
  * memory. jemalloc would make them itself, in a frame of 2 KiB that every call would have, and end
  * the process if it could not. */

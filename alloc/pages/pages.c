@@ -7,8 +7,10 @@
 #include "alloc/pages/pages.h"
 
 #include "alloc/base/clock.h"
+#include "alloc/base/crash_signals.h"
 #include "alloc/base/fork_lock.h"
 #include "alloc/base/options.h"
+#include "alloc/base/other_stack.h"
 #include "alloc/heap/region.h"
 #include "alloc/pages/beneath.h"
 #include "alloc/pages/present.h"
@@ -17,7 +19,6 @@
 #include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <ucontext.h>
 
 /* ---- jemalloc's public interface ---- */
 
@@ -235,23 +236,26 @@ static void start_here(void)
 }
 
 /* jemalloc has a frame of 11 KiB as it starts, and may have to on a stack of 16. Of the region, so
- * that it is far from the thread's: valgrind takes one within 2 MiB for the same. */
+ * that it is far from the thread's: valgrind takes one within 2 MiB for the same. No handler runs
+ * there: it may need more, or look for the thread's own, as garbage collectors do. */
 static void start_on_another_stack(void)
 {
     enum { STACK = 64 << 10 };
-    struct stack {
-        ucontext_t outside, inside;
-        char rest[];
-    } *stack = hf_region_map(NULL, STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS);
+    sigset_t others, before;
+    char *stack = hf_region_map(NULL, STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS);
     if (stack == MAP_FAILED)
         return;
-    if (getcontext(&stack->inside) == 0) {
-        stack->inside.uc_stack.ss_sp = stack->rest;
-        stack->inside.uc_stack.ss_size = STACK - sizeof *stack;
-        stack->inside.uc_link = &stack->outside;
-        makecontext(&stack->inside, start_here, 0);
-        (void)swapcontext(&stack->outside, &stack->inside);
+    (void)sigfillset(&others);
+    for (size_t i = 0; i < HF_CRASH_SIGNALS; i++)
+        (void)sigdelset(&others, hf_crash_signals[i]);
+    (void)pthread_sigmask(SIG_BLOCK, &others, &before);
+    if (hf_beneath_reserve()) {
+        hf_call_on_stack(stack + STACK, start_here);
+        hf_beneath_release();
     }
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    /* For valgrind, it is a stack for as long as it can be used. */
+    (void)hf_region_map(stack, STACK, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED);
     (void)hf_region_unmap(stack, STACK);
 }
 

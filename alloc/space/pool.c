@@ -10,8 +10,8 @@
 #include "alloc/base/fork_lock.h"
 #include "alloc/base/seal.h"
 #include "alloc/cuda/cuda.h"
-#include "alloc/heap/region.h"
 #include "alloc/heap/fork_gate.h"
+#include "alloc/heap/region.h"
 
 #include <errno.h>
 #include <string.h>

@@ -18,12 +18,20 @@
     EIGHT(X, 9, 128, 16)     \
     EIGHT(X, 17, 256, 32)    \
     EIGHT(X, 25, 512, 64)    \
-    EIGHT(X, 33, 1024, 128)  \
-    EIGHT(X, 41, 2048, 256)  \
-    EIGHT(X, 49, 4096, 512)  \
-    EIGHT(X, 57, 8192, 1024) \
-    EIGHT(X, 65, 16384, 2048)
-_Static_assert(HF_CLASSES == 65 + 8 && HF_GRAIN == 16, "each class has a row");
+    X(33, 1024, 1040)        \
+    X(34, 1040, 1152)        \
+    X(35, 1152, 1280)        \
+    X(36, 1280, 1408)        \
+    X(37, 1408, 1536)        \
+    X(38, 1536, 1664)        \
+    X(39, 1664, 1792)        \
+    X(40, 1792, 1920)        \
+    X(41, 1920, 2048)        \
+    EIGHT(X, 42, 2048, 256)  \
+    EIGHT(X, 50, 4096, 512)  \
+    EIGHT(X, 58, 8192, 1024) \
+    EIGHT(X, 66, 16384, 2048)
+_Static_assert(HF_CLASSES == 66 + 8 && HF_GRAIN == 16, "each class has a row");
 
 /* The bytes in a stack's blocks are bounded, so that a thread does not hold many large ones. */
 enum { STACK_MOST = 64, STACK_LEAST = 4, STACK_BYTES = 128 << 10 };
@@ -32,20 +40,22 @@ enum { STACK_MOST = 64, STACK_LEAST = 4, STACK_BYTES = 128 << 10 };
      : STACK_BYTES / (size) < STACK_LEAST ? STACK_LEAST \
                                           : STACK_BYTES / (size))
 
-/* The fewest units that hold four blocks and leave little behind the last one: an eighth if that is
- * whole pages, which nobody touches. */
+/* The fewest units that hold four blocks and leave little behind the last one. Blocks above a page
+ * are few in a span, so that it matters more. */
 enum { BLOCKS_LEAST = 4, LARGE = 4096 };
 #define BYTES(units) ((units) * (1 << HF_LG_UNIT))
 #define FITS(units, size)                     \
     (BYTES(units) / (size) >= BLOCKS_LEAST && \
-     BYTES(units) % (size) * ((size) > LARGE ? 8 : 16) <= BYTES(units))
+     BYTES(units) % (size) * ((size) > LARGE ? 32 : 16) <= BYTES(units))
 #define UNITS(size)      \
     (FITS(1, size)   ? 1 \
      : FITS(2, size) ? 2 \
      : FITS(3, size) ? 3 \
      : FITS(4, size) ? 4 \
      : FITS(5, size) ? 5 \
-                     : 6)
+     : FITS(6, size) ? 6 \
+     : FITS(7, size) ? 7 \
+                     : 8)
 
 #define ROW(number, before, bytes)                      \
     [number] = {.reciprocal = UINT64_MAX / (bytes) + 1, \

@@ -57,15 +57,24 @@ static inline size_t hf_guard_canary(size_t usable, size_t size)
     return room < hf_guards.most ? room : hf_guards.most;
 }
 
+/* Where the second word of a canary is, or the first once more, so that nothing depends on the
+ * canary's size, which no processor foresees: most have at most two words. What a word reaches
+ * behind the canary is the sealed word's. */
+static inline size_t hf_guard_second(size_t canary)
+{
+    return canary > 8 ? 8 : 0;
+}
+
 static inline void hf_guard_mark(void *ptr, size_t usable, size_t size)
 {
     const uint64_t hash = hf_guard_hash(ptr), pattern = hf_guard_pattern(hash);
     const uint64_t sealed = size * HF_GUARD_FACTOR ^ hash;
-    char *at = (char *)ptr + size, *end = at + hf_guard_canary(usable, size);
-    for (; end - at >= 8; at += 8)
-        memcpy(at, &pattern, 8);
-    for (uint64_t rest = pattern; at < end; rest >>= 8)
-        *at++ = (char)rest;
+    const size_t canary = hf_guard_canary(usable, size);
+    char *at = (char *)ptr + size;
+    memcpy(at, &pattern, 8);
+    memcpy(at + hf_guard_second(canary), &pattern, 8);
+    for (size_t i = 16; i < canary; i += 8)
+        memcpy(at + i, &pattern, 8);
     memcpy((char *)ptr + usable - sizeof sealed, &sealed, sizeof sealed);
 }
 
@@ -95,18 +104,24 @@ static inline size_t hf_guard_least(size_t usable, size_t asked)
     return asked < usable ? asked : usable;
 }
 
+/* The bits in the first bytes of a word at which it differs from the pattern. */
+static inline uint64_t hf_guard_difference(const char *at, size_t bytes, uint64_t pattern)
+{
+    uint64_t word;
+    memcpy(&word, at, 8);
+    return (word ^ pattern) & (bytes < 8 ? ((uint64_t)1 << 8 * bytes) - 1 : UINT64_MAX);
+}
+
 /* Whether the bytes behind the requested size are as they were. */
 static inline bool hf_guard_is_whole(const void *ptr, size_t usable, size_t asked)
 {
     const uint64_t pattern = hf_guard_pattern(hf_guard_hash(ptr));
-    const char *at = (const char *)ptr + asked, *end = at + hf_guard_canary(usable, asked);
-    uint64_t different = 0, word = 0;
-    for (; end - at >= 8; at += 8) {
-        memcpy(&word, at, 8);
-        different |= word ^ pattern;
-    }
-    for (uint64_t rest = pattern; at < end; rest >>= 8)
-        different |= (unsigned char)(*at++ ^ (char)rest);
+    const char *at = (const char *)ptr + asked;
+    const size_t canary = hf_guard_canary(usable, asked), second = hf_guard_second(canary);
+    uint64_t different = hf_guard_difference(at, canary, pattern) |
+                         hf_guard_difference(at + second, canary - second, pattern);
+    for (size_t i = 16; i < canary; i += 8)
+        different |= hf_guard_difference(at + i, canary - i, pattern);
     return different == 0;
 }
 

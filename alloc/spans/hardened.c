@@ -26,26 +26,40 @@ static uint32_t random_number(struct hf_local *local)
 
 /* ---- small blocks ---- */
 
-/* Blocks are whole words, and at least two. */
-static const uint64_t *first_set(const void *block, size_t size)
+/* Blocks are multiples of HF_GRAIN. */
+typedef uint64_t pair __attribute__((vector_size(HF_GRAIN), may_alias));
+
+static bool is_clear(const void *block, size_t size)
 {
-    const uint64_t *at = block, *end = at + size / sizeof *at;
-    for (; at < end; at += 2)
-        if (HF_UNLIKELY((at[0] | at[1]) != 0))
-            return at[0] != 0 ? at : at + 1;
-    return NULL;
+    const pair *at = __builtin_assume_aligned(block, HF_GRAIN);
+    pair set = {0, 0};
+    for (size_t i = 0; i < size / HF_GRAIN; i++)
+        set |= at[i];
+    return (set[0] | set[1]) == 0;
 }
 
-static __attribute__((noinline, cold, noreturn)) void written(const void *block, size_t size,
-                                                              const void *at)
+/* Calls of memset() cost more than most blocks' bytes. */
+static void clear_block(void *block, size_t size)
 {
-    const char *byte = at;
+    enum { INLINE = 256 };
+    if (size > INLINE) {
+        memset(block, 0, size);
+        return;
+    }
+    pair *at = __builtin_assume_aligned(block, HF_GRAIN);
+    for (size_t i = 0; i < size / HF_GRAIN; i++)
+        at[i] = (pair){0, 0};
+}
+
+static __attribute__((noinline, cold, noreturn)) void written(const void *block, size_t size)
+{
+    const char *byte = block;
     while (*byte == 0)
         byte++;
     hf_heap_written_after_free(block, size, byte);
 }
 
-static void mark(void *block, uint8_t *state, size_t size, size_t asked)
+static inline void mark(void *block, uint8_t *state, size_t size, size_t asked)
 {
     __atomic_store_n(state, HF_BUSY, __ATOMIC_RELAXED);
     __atomic_thread_fence(__ATOMIC_RELEASE);
@@ -53,25 +67,32 @@ static void mark(void *block, uint8_t *state, size_t size, size_t asked)
     __atomic_store_n(state, HF_LIVE, __ATOMIC_RELEASE);
 }
 
-/* The bin's mask is not empty. Blocks that a program takes one after the other, it mostly uses so:
- * they remain close to each other. */
-enum { WINDOW = 8 };
+/* Blocks that a program takes one after the other, it mostly uses so, and processors foresee that:
+ * so a block is drawn from the free ones of eight neighbours, or of four if they are large.
+ * Anything wider, several rows or strides too, takes up to twice as long. */
+static inline unsigned window_of(size_t size)
+{
+    enum { SMALL = 96 };
+    return size <= SMALL ? 8 : 4;
+}
 
-static void *take(struct hf_local *local, struct hf_bin *bin, size_t asked)
+/* The bin's mask is not empty. */
+static inline __attribute__((always_inline)) void *take(struct hf_local *local, struct hf_bin *bin,
+                                                        size_t asked)
 {
     const uint64_t mask = bin->mask;
     unsigned index = (unsigned)__builtin_ctzll(mask);
     if (hf_hardened_has(HF_HARDENED_PLACES)) {
-        const unsigned window = index & -(unsigned)WINDOW, turn = random_number(local) % WINDOW;
-        const uint32_t some = (uint32_t)(mask >> window) & (((uint32_t)1 << WINDOW) - 1);
-        const uint32_t turned = some >> turn | some << (WINDOW - turn);
-        index = window + ((unsigned)__builtin_ctz(turned) + turn) % WINDOW;
+        const unsigned width = window_of(bin->size), window = index & -width;
+        const unsigned turn = random_number(local) & (width - 1);
+        const uint32_t some = (uint32_t)(mask >> window) & (((uint32_t)1 << width) - 1);
+        const uint32_t turned = some >> turn | some << (width - turn);
+        index = window + (((unsigned)__builtin_ctz(turned) + turn) & (width - 1));
     }
     bin->mask = mask & ~((uint64_t)1 << index);
     char *block = bin->group_first + (size_t)index * bin->size;
-    const uint64_t *set = hf_hardened_has(HF_HARDENED_CLEAR) ? first_set(block, bin->size) : NULL;
-    if (HF_UNLIKELY(set != NULL))
-        written(block, bin->size, set);
+    if (hf_hardened_has(HF_HARDENED_CLEAR) && HF_UNLIKELY(!is_clear(block, bin->size)))
+        written(block, bin->size);
     mark(block, bin->group_state + index, bin->size, asked);
     return block;
 }
@@ -170,47 +191,110 @@ static void keep_waiting(struct hf_local *local, unsigned class, struct hf_freed
     set_free(local, left);
 }
 
+/* A block that is BUSY. */
+static inline __attribute__((always_inline)) void give(struct hf_local *local, char *ptr,
+                                                       uint8_t *state, struct hf_entry *entry,
+                                                       const struct hf_local *owner)
+{
+    const size_t size = hf_classes[entry->class].size;
+    if (hf_hardened_has(HF_HARDENED_CLEAR))
+        clear_block(ptr, size);
+    else
+        memset(ptr + size - sizeof(uint64_t), 0, sizeof(uint64_t));
+    if (owner != local)
+        hf_span_give_remote(state, entry);
+    else if (hf_hardened_has(HF_HARDENED_WAIT))
+        keep_waiting(local, entry->class, (struct hf_freed){ptr, state});
+    else
+        set_free(local, (struct hf_freed){ptr, state});
+}
+
 int hf_hardened_give(struct hf_local *local, void *ptr, struct hf_entry *entry, const void *caller)
 {
     const struct hf_local *owner = __atomic_load_n(&entry->owner, __ATOMIC_ACQUIRE);
     uint8_t *state, live = HF_LIVE;
     if (owner == NULL || entry->class == HF_CLASS_NOTHING)
         return hf_span_give(local, ptr, entry);
-    const unsigned class = entry->class;
-    const size_t size = hf_classes[class].size;
     if (!hf_entry_state(entry, ptr, &state))
         return hf_span_check(ptr, entry);
     if (hf_hardened_has(HF_HARDENED_NEIGHBOURS))
-        check_neighbours(ptr, state, entry, size, caller);
+        check_neighbours(ptr, state, entry, hf_classes[entry->class].size, caller);
     if (!__atomic_compare_exchange_n(state, &live, HF_BUSY, false, __ATOMIC_ACQ_REL,
                                      __ATOMIC_RELAXED))
         return hf_span_check(ptr, entry);
-    if (hf_hardened_has(HF_HARDENED_CLEAR))
-        memset(ptr, 0, size);
-    else
-        memset((char *)ptr + size - sizeof(uint64_t), 0, sizeof(uint64_t));
-    if (owner != local) {
-        hf_span_give_remote(state, entry);
-        return -1;
-    }
-    if (hf_hardened_has(HF_HARDENED_WAIT))
-        keep_waiting(local, class, (struct hf_freed){ptr, state});
-    else
-        set_free(local, (struct hf_freed){ptr, state});
+    give(local, ptr, state, entry, owner);
     return -1;
+}
+
+/* The state of a live block of the calling thread's that has a guard; NULL if it is not that. */
+static inline uint8_t *own_block(const struct hf_local *local, const void *ptr,
+                                 const struct hf_entry *entry)
+{
+    uint8_t *state;
+    return HF_LIKELY(local != NULL) &&
+                   HF_LIKELY(__atomic_load_n(&entry->owner, __ATOMIC_RELAXED) == local) &&
+                   HF_LIKELY(entry->class != HF_CLASS_NOTHING) &&
+                   HF_LIKELY(hf_entry_state(entry, ptr, &state)) &&
+                   HF_LIKELY(__atomic_load_n(state, __ATOMIC_RELAXED) == HF_LIVE)
+               ? state
+               : NULL;
+}
+
+/* As in the other tiers, the owner alone turns LIVE into something else without an exchange. */
+static inline __attribute__((always_inline)) void give_own(struct hf_local *local, void *ptr,
+                                                           uint8_t *state, struct hf_entry *entry,
+                                                           const void *caller)
+{
+    if (hf_hardened_has(HF_HARDENED_NEIGHBOURS))
+        check_neighbours(ptr, state, entry, hf_classes[entry->class].size, caller);
+    __atomic_store_n(state, HF_BUSY, __ATOMIC_RELAXED);
+    __atomic_thread_fence(__ATOMIC_RELEASE);
+    give(local, ptr, state, entry, local);
+}
+
+/* Another local heap's block, or what the slow path knows what is wrong with. */
+static __attribute__((noinline)) bool free_elsewhere(struct hf_local *local, void *ptr,
+                                                     struct hf_entry *entry, const void *caller)
+{
+    uint8_t *state;
+    if (!hf_entry_has_span(entry) || entry->class == HF_CLASS_NOTHING ||
+        !hf_entry_state(entry, ptr, &state) || __atomic_load_n(state, __ATOMIC_RELAXED) != HF_LIVE)
+        return false;
+    (void)hf_guard_verify(ptr, hf_classes[entry->class].size, caller, HF_CORRUPT_IN_FREE);
+    return hf_hardened_give(local, ptr, entry, caller) < 0;
 }
 
 bool hf_hardened_free(void *ptr, struct hf_entry *entry, const void *caller)
 {
-    uint8_t *state;
-    const struct hf_local *owner = __atomic_load_n(&entry->owner, __ATOMIC_ACQUIRE);
-    if (HF_UNLIKELY(owner == NULL) || HF_UNLIKELY(owner == HF_LARGE_OWNER) ||
-        HF_UNLIKELY(entry->class == HF_CLASS_NOTHING) ||
-        HF_UNLIKELY(!hf_entry_state(entry, ptr, &state)) ||
-        HF_UNLIKELY(__atomic_load_n(state, __ATOMIC_RELAXED) != HF_LIVE))
-        return false;
+    struct hf_local *local = hf_local_own();
+    uint8_t *state = own_block(local, ptr, entry);
+    if (HF_UNLIKELY(state == NULL))
+        return free_elsewhere(local, ptr, entry, caller);
     (void)hf_guard_verify(ptr, hf_classes[entry->class].size, caller, HF_CORRUPT_IN_FREE);
-    return hf_hardened_give(hf_local_own(), ptr, entry, caller) < 0;
+    give_own(local, ptr, state, entry, caller);
+    return true;
+}
+
+void *hf_hardened_realloc(void *ptr, size_t size, const void *caller)
+{
+    struct hf_local *local = hf_local_own();
+    struct hf_entry *entry = hf_entry_of(ptr);
+    uint8_t *state = own_block(local, ptr, entry);
+    const size_t room = hf_guard_room(size);
+    if (state == NULL || size - 1 >= HF_LARGEST || room > HF_LARGEST)
+        return NULL;
+    const size_t usable = hf_classes[entry->class].size;
+    const size_t asked = hf_guard_verify(ptr, usable, caller, HF_CORRUPT_IN_REALLOC);
+    if (hf_class_of(room) == entry->class) {
+        hf_hardened_resize(ptr, entry, asked, size);
+        return ptr;
+    }
+    void *moved = hf_hardened_malloc(size);
+    if (moved != NULL) {
+        memcpy(moved, ptr, size < asked ? size : asked);
+        give_own(local, ptr, state, entry, caller);
+    }
+    return moved;
 }
 
 /* ---- large blocks ---- */
@@ -456,6 +540,26 @@ int hf_hardened_give_large(void *ptr)
     hf_guard_pages_open(base, size);
     hf_entry_of(base)->waits = 0;
     return hf_large_give(base);
+}
+
+void hf_hardened_move(char *to, size_t room, char *from, size_t size)
+{
+    const size_t head = -(uintptr_t)from & (hf_page_size - 1);
+    if (size > KEEPS) {
+        const size_t whole = (size - head) & -hf_page_size;
+        memcpy(to, from, head);
+        to += head, from += head, size -= head;
+        if (((uintptr_t)to & (hf_page_size - 1)) == 0 && room - head > whole + hf_page_size &&
+            hf_region_moves(whole)) {
+            (void)hf_region_move(to, whole + hf_page_size, from, whole);
+            to += whole, from += whole, size -= whole;
+        }
+        for (; size > KEEPS; to += KEEPS, from += KEEPS, size -= KEEPS) {
+            memcpy(to, from, KEEPS);
+            (void)madvise(from, KEEPS, MADV_DONTNEED);
+        }
+    }
+    memcpy(to, from, size);
 }
 
 void hf_hardened_empty(void)

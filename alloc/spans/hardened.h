@@ -32,6 +32,7 @@ int hf_hardened_give(struct hf_local *local, void *ptr, struct hf_entry *entry, 
  * wrong. */
 void *hf_hardened_malloc(size_t size);
 bool hf_hardened_free(void *ptr, struct hf_entry *entry, const void *caller);
+void *hf_hardened_realloc(void *ptr, size_t size, const void *caller);
 
 /* A live block of the caller's gets another guard, where it is. */
 void hf_hardened_resize(void *ptr, struct hf_entry *entry, size_t asked, size_t size);
@@ -54,6 +55,11 @@ const void *hf_hardened_first(const void *base);
 
 /* As hf_large_give(). */
 int hf_hardened_give_large(void *ptr);
+
+/* Copies what is in a live large block, which is given back next, to one of `room` bytes; of much,
+ * the pages go along, if both lie in them alike, or are given back on the way: so there is never
+ * memory for both. */
+void hf_hardened_move(char *to, size_t room, char *from, size_t size);
 
 /* Ends the waiting of all. */
 void hf_hardened_empty(void);

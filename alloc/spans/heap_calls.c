@@ -77,7 +77,11 @@ static __attribute__((nonnull(1))) void *resize(void *ptr, size_t usable, size_t
         return resized;
     void *moved = hf_block_new((struct hf_request){.size = size, .heap = hf_heap_holding(ptr)});
     if (HF_LIKELY(moved != NULL)) {
-        memcpy(moved, ptr, size < usable ? size : usable);
+        const size_t kept = size < usable ? size : usable;
+        if (HF_LIKELY(hf_hardened == 0) || is_small(ptr))
+            memcpy(moved, ptr, kept);
+        else
+            hf_hardened_move(moved, size, ptr, kept);
         hf_block_give(ptr, caller);
     }
     return moved;
@@ -102,6 +106,9 @@ void *hf_heap_realloc(void *ptr, size_t size, const void *caller)
 {
     struct hf_pass pass;
     void *resized = NULL;
+    if (HF_UNLIKELY(hf_hardened != 0) && !hf_is_watched() &&
+        (resized = hf_hardened_realloc(ptr, size, caller)) != NULL)
+        return resized;
     if (HF_UNLIKELY(!hf_enter_patiently(&pass)))
         return realloc_outside(ptr, size, caller);
     const size_t usable = hf_block_check(ptr, caller, HF_CORRUPT_IN_REALLOC);

@@ -188,7 +188,8 @@ void *hf_heap_realloc_cached(void *ptr, size_t size)
 {
     uint8_t *state;
     struct hf_local *local = hf_local_get();
-    if (HF_UNLIKELY(!hf_has_entry(ptr)) || size - 1 >= HF_LARGEST || local == &hf_local_none)
+    if (HF_UNLIKELY(!hf_has_entry(ptr)) || size - 1 >= HF_LARGEST || local == &hf_local_none ||
+        HF_UNLIKELY(local == &hf_local_ended))
         return NULL;
     struct hf_entry *entry = hf_entry_of(ptr);
     if (!hf_entry_has_span(entry) || HF_UNLIKELY(!hf_entry_state(entry, ptr, &state)) ||

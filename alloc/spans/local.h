@@ -49,7 +49,7 @@ struct hf_local {
     struct hf_bin bins[HF_CLASSES];
     struct hf_span *queue; /* atomic: spans with REMOTE blocks (between.h) */
     uint64_t random;       /* hardened.h */
-    int thread;            /* the thread's id for the kernel */
+    int thread;            /* the thread's id for the kernel; 0: it is not known to end */
 };
 
 /* The calling thread's local heap. Never NULL, so that the fast paths need no test:

@@ -6,6 +6,7 @@
 #include "alloc/spans/between.h"
 #include "alloc/spans/ground_stacks.h"
 #include "alloc/spans/metadata.h"
+#include "alloc/spans/units.h"
 
 static struct hf_freed nothing; /* the end of an empty stack */
 #define EMPTY                                                         \
@@ -68,7 +69,7 @@ static struct hf_local *make(void)
     }
     for (size_t i = 0; i < HF_SPACES_MAX; i++)
         local->spaces[i] = &hf_ground_no_stacks;
-    count++;
+    hf_units_have_users(++count);
     return local;
 }
 

@@ -43,12 +43,20 @@ static void keep(struct hf_local *local)
     hf_spans_unlock();
 }
 
+/* Not in a child of clone(2), or of _Fork(3): the thread knows none of the heap's ids there. In one
+ * that shares the memory, the heap does not know the thread's. */
+static bool is_the_process(void)
+{
+    return (int)getpid() == process;
+}
+
 /* Threads may end without a word: there was no pthread key, or their first call came when pthread
  * had done with their keys. A new thread of the same id hides that for as long as it lives. */
 static bool has_ended(const struct hf_local *local)
 {
     const int saved_errno = errno;
-    const bool gone = syscall(SYS_tgkill, process, local->thread, 0) != 0 && errno == ESRCH;
+    const bool gone =
+        local->thread != 0 && syscall(SYS_tgkill, process, local->thread, 0) != 0 && errno == ESRCH;
     errno = saved_errno;
     return gone;
 }
@@ -58,6 +66,8 @@ static size_t find_ended(void)
 {
     struct hf_local *found = NULL;
     size_t number = 0;
+    if (HF_UNLIKELY(!is_the_process()))
+        return 0;
     hf_spans_lock();
     for (struct hf_local *local = living, *next; local != NULL; local = next) {
         next = local->next;
@@ -149,7 +159,7 @@ static struct hf_local *begin(void)
     struct hf_local *local = hf_locals_take();
     const bool is_slow = slow != 0;
     if (local != NULL) {
-        local->thread = (int)syscall(SYS_gettid);
+        local->thread = is_the_process() ? (int)syscall(SYS_gettid) : 0;
         local->slot = &hf_local_here;
         hf_local_here = local;
         hf_locals_link(&living, local);

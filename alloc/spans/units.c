@@ -33,7 +33,11 @@ static struct granule *table;
 enum { WHOLE = HF_UNITS_MOST + 1 };
 static struct granule *lists[WHOLE + 1];
 static size_t all, unused; /* units */
-static size_t clean_ones;  /* of the unused, so many were left after the last full trim */
+/* Local heaps. Each has spans of its own that are partly used, so that huge pages would hold much
+ * that is not, unless there is more for each of them. */
+enum { USERS_MOST = 8 };
+static size_t users = 1;
+static size_t clean_ones; /* of the unused, so many were left after the last full trim */
 
 /* Pieces: an eighth of what there is, at least 256 KiB, so that a small program stays small, and
  * at most a granule. As much may be free before whole pieces go back at once. */
@@ -91,6 +95,11 @@ static void enlist(struct granule *granule)
     lists[run] = granule;
 }
 
+void hf_units_have_users(uint64_t count)
+{
+    users = count < USERS_MOST ? count : USERS_MOST;
+}
+
 bool hf_units_start(void)
 {
     table = (struct granule *)(void *)hf_region_table(LG_GRANULE - LG_RECORD);
@@ -135,7 +144,8 @@ static bool more(unsigned units)
     granule->rested &= ~mask;
     if (!fresh)
         granule->dirty |= mask; /* who knows */
-    else if (size == HF_PAGE_2M && hf_present_ahead(all * HF_UNIT, hf_pages_taken()) >= size)
+    else if (size == HF_PAGE_2M &&
+             hf_present_ahead(all * HF_UNIT / users, hf_pages_taken()) >= size)
         hf_present_huge(at, size);
     all += count;
     unused += count;

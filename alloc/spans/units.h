@@ -16,6 +16,9 @@
 /* False if there is no memory. */
 bool hf_units_start(void);
 
+/* How many local heaps there are. */
+void hf_units_have_users(uint64_t count);
+
 /* Units side by side, at most HF_UNITS_MOST. NULL if there is no memory. */
 char *hf_units_take(unsigned units);
 

@@ -18,8 +18,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* What the heap calls, jemalloc included. Not in the list: what the C library resolves by the processor,
- * and what concerns no time, process or lock. */
+/* What the heap calls, jemalloc included. Not in the list: what the C library resolves by the
+ * processor, and what concerns no time, process or lock. */
 static const char *const names[] = {
     "clock_gettime",
     "getpid",

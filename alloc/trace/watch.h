@@ -4,8 +4,8 @@
  * open watches, watch_table.h the lock; any thread may record, at any stage.
  *
  * Constraint: hf_malloc and hf_free execute no instruction for this unless a watch is open. While
- * one is, the front end keeps every thread out of the fast paths, and the slow paths call the functions
- * declared here and in heap/front_end.h.
+ * one is, the front end keeps every thread out of the fast paths, and the slow paths call the
+ * functions declared here and in heap/front_end.h.
  */
 #ifndef HOMEFREE_WATCH_H
 #define HOMEFREE_WATCH_H

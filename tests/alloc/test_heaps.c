@@ -231,9 +231,9 @@ static void known_inside(void *context)
 }
 
 static void (*const parts[])(void *context) = {
-    live_until_dropped,   stays_when_it_moves, aligned,           wrong_calls,
-    ended_by_the_visitor, goes_on_in_a_child,  shared_by_threads, spares_what_threads_left,
-    known_inside,
+    live_until_dropped, stays_when_it_moves,      aligned,
+    wrong_calls,        ended_by_the_visitor,     goes_on_in_a_child,
+    shared_by_threads,  spares_what_threads_left, known_inside,
 };
 enum { PARTS = sizeof parts / sizeof parts[0] };
 

@@ -27,6 +27,9 @@ static void destroy(size_t key, void *value)
         char *p = hf_malloc(size);
         must(p != NULL && hf_owns(p));
         memset(p, 1, size);
+        p = hf_realloc(p, size + 8);
+        must(p != NULL && p[size - 1] == 1);
+        memset(p, 1, size + 8);
         p = hf_realloc(p, size + 100);
         must(p != NULL && p[size - 1] == 1);
         hf_free(p);

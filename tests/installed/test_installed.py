@@ -248,9 +248,9 @@ class Installed(unittest.TestCase):
             ignore=shutil.ignore_patterns("build*", ".git", "__pycache__"),
         )
         # Built before: this test is about the dependency, not about jemalloc.
-        prebuilt = inside / "homefree/prebuilt/alloc"
+        prebuilt = inside / "homefree/prebuilt/alloc/pages"
         prebuilt.mkdir(parents=True)
-        shutil.copy2(BUILD / "alloc/libhf_jemalloc.a", prebuilt)
+        shutil.copy2(BUILD / "alloc/pages/libhf_pages_jemalloc.a", prebuilt)
         # The sources of what homefree is built with, unpacked already.
         for wrap in SOURCE.glob("subprojects/*.wrap"):
             text = wrap.read_text()

@@ -263,7 +263,7 @@ static void *churn(void *seed)
     uint64_t state = *(const uint64_t *)seed;
     char *blocks[16] = {NULL};
     size_t sizes[16];
-    for (int i = 0; i < 3000; i++) {
+    for (int i = 0, rounds = times(3000); i < rounds; i++) {
         const size_t k = below(&state, 16);
         if (blocks[k] != NULL) {
             must(blocks[k][0] == (char)k && blocks[k][sizes[k] - 1] == (char)k);

@@ -33,7 +33,7 @@ static void join_new(void *(*body)(void *), void *context)
 
 /* ---- hand-over ---- */
 
-enum { SLOTS = 512, THREADS = 4, ROUNDS = 200000 };
+enum { SLOTS = 512, THREADS = 4, ROUNDS = 200000 }; /* at most; see times() */
 struct block {
     size_t size;
     unsigned char filled[];
@@ -51,7 +51,7 @@ static void check_and_give(struct block *block)
 static void *exchange(void *context)
 {
     unsigned seed = (unsigned)(uintptr_t)context;
-    for (int i = 0; i < ROUNDS; i++) {
+    for (int i = 0, rounds = times(ROUNDS); i < rounds; i++) {
         const size_t size = (size_t)rand_r(&seed) % (rand_r(&seed) % 64 == 0 ? 20000 : 200);
         struct block *block = core_take(sizeof *block + size);
         must(block != NULL);

@@ -5,8 +5,8 @@
 
 #include "alloc/base/dynlink.h"
 #include "alloc/base/seal.h"
-#include "alloc/heap/instance.h"
 #include "alloc/heap/fork_gate.h"
+#include "alloc/heap/instance.h"
 #include "alloc/trace/watch.h"
 #include "alloc/trace/watch_report.h"
 #include "alloc/trace/watch_table.h"
