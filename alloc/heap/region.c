@@ -93,43 +93,29 @@ static bool map_at(uintptr_t at, size_t size, int protection, int fixed)
 }
 
 /* The kernel refuses to map more than all memory and swap at once, and so glibc's malloc() fails.
- * It does not object to reserved pages that become usable. Nothing is too much if the administrator
- * lets processes allocate more than there is (vm.overcommit_memory is 1), or where a sandbox
- * forbids to ask. Few processes ever need to ask, and no machine has less than ASKED_FROM. */
-#define ASKED_FROM ((size_t)64 << 20)
+ * It does not object to reserved pages that become usable. Asked when the process starts, because a
+ * sandbox may end it for asking later. Nothing is too much if the administrator lets processes
+ * allocate more than there is (vm.overcommit_memory is 1). */
+static uint64_t most = UINT64_MAX;
 
-static uint64_t ask_most(void)
+static void ask_most(void)
 {
     struct sysinfo all;
     char mode = '1';
     int file = hf_open_uncancelled("/proc/sys/vm/overcommit_memory", O_RDONLY | O_CLOEXEC);
     if (file < 0)
-        return UINT64_MAX;
+        return;
     (void)hf_read_uncancelled(file, &mode, 1);
     hf_close_uncancelled(file);
-    return mode != '1' && sysinfo(&all) == 0
-               ? (uint64_t)(all.totalram + all.totalswap) * all.mem_unit
-               : UINT64_MAX;
-}
-
-static bool is_too_much(size_t size)
-{
-    static _Atomic(uint64_t) most; /* 0: nobody has asked */
-    if (HF_LIKELY(size < ASKED_FROM))
-        return false;
-    if (most == 0) {
-        const int saved_errno = errno;
-        most = ask_most();
-        errno = saved_errno;
-    }
-    return size > most;
+    if (mode != '1' && sysinfo(&all) == 0)
+        most = (uint64_t)(all.totalram + all.totalswap) * all.mem_unit;
 }
 
 /* Makes pages usable. mprotect, unlike mmap, adds no address space, and so works in a process that
  * has lowered RLIMIT_AS below the reservation. */
 static int commit(void *at, size_t size, int protection)
 {
-    if (HF_UNLIKELY(is_too_much(size))) {
+    if (HF_UNLIKELY(size > most)) {
         errno = ENOMEM;
         return -1;
     }
@@ -184,6 +170,7 @@ static bool extend(uintptr_t base, size_t size)
 
 int hf_region_reserve(size_t size)
 {
+    ask_most();
     const uintptr_t here = (uintptr_t)&hf_region & -ALIGNMENT;
     for (uintptr_t far = size > FARTHEST / 2 ? 2 * FARTHEST : FARTHEST; far >= NEAREST; far /= 2) {
         const size_t limit = (size < far / 2 ? size : far / 2) & -HF_PAGE_2M;
@@ -320,7 +307,7 @@ void *hf_region_map_aligned(size_t size, size_t alignment, int protection)
 {
     pthread_mutex_lock(&lock);
     uintptr_t at = hf_holes_take(&holes, size, alignment);
-    if (at == 0 && (protection == PROT_NONE || !is_too_much(size)) && grow(size, alignment))
+    if (at == 0 && (protection == PROT_NONE || size <= most) && grow(size, alignment))
         at = hf_holes_take(&holes, size, alignment);
     if (at != 0) {
         used += size;
@@ -386,6 +373,8 @@ static bool move_mapping(char *to, size_t to_size, char *from, size_t size, bool
     if (to_size <= size)
         return false;
     if (mremap(from, size, to_size, MREMAP_MAYMOVE | MREMAP_FIXED, to) == to) {
+        /* For valgrind, which may take what is new for unusable; the kernel has nothing to do. */
+        (void)mprotect(to + size, to_size - size, PROT_READ | PROT_WRITE);
         *mapped &= map_at((uintptr_t)from, size, PROT_READ | PROT_WRITE, MAP_FIXED_NOREPLACE);
         return true;
     }

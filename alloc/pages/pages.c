@@ -127,7 +127,8 @@ static extent_hooks_t hooks = {
  * fault in the same pages for ever. Ours looks at the clock: at the end of each window, if more was
  * unused all the time than a few windows took lately, all that is unused goes back. So a program
  * that reuses its pages keeps them, also if it does not run for some windows because others do; and
- * what a phase of it leaves behind is gone a few windows later. What is reused goes back once in
+ * what a phase of it leaves behind is gone a quarter of a second later. What is kept in front of
+ * pages and reused there does not count: it needs none of them. What is reused goes back once in
  * dirty_decay_ms, too: it may be more than is reused.
  */
 #define MILLISECOND ((uint64_t)1000000)
@@ -164,11 +165,6 @@ static void count_taken(size_t size)
     const size_t left = unused();
     if (left < __atomic_load_n(&window_least, __ATOMIC_RELAXED))
         __atomic_store_n(&window_least, left, __ATOMIC_RELAXED);
-}
-
-void hf_pages_reused(size_t size)
-{
-    __atomic_add_fetch(&window_taken, size, __ATOMIC_RELAXED);
 }
 
 bool hf_pages_due(void)
@@ -328,6 +324,7 @@ bool hf_pages_start(void)
 {
     decay = hf_options.dirty_decay_ms * MILLISECOND;
     window = decay < WINDOW * MILLISECOND ? decay : WINDOW * MILLISECOND;
+    hf_present_start();
     void *at = hf_region_map_aligned(FIRST, FIRST, PROT_READ | PROT_WRITE);
     first_pages = (uintptr_t)at;
     first_next = first_pages + ((uintptr_t)1 << HF_LG_PAGE);

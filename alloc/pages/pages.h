@@ -41,12 +41,9 @@ bool hf_pages_resize(void *at, size_t from, size_t to, bool zeroed);
 void hf_pages_purge(void);
 
 /* Purging by time. hf_pages_due() tells one thread once in each window of 20 ms that all who keep
- * something unused should look at it, pages last: hf_pages_settle() purges if more is unused than
- * was taken meanwhile. The first is cheap: it reads a coarse clock. */
+ * something unused should look at it, pages last: hf_pages_settle() purges if much more is
+ * unused than was taken lately. The first is cheap: it reads a coarse clock. */
 bool hf_pages_due(void);
-/* Tells that so much was taken from what somebody keeps in front of pages: it counts as taken in
- * the window, because such a program will need pages again. */
-void hf_pages_reused(size_t size);
 void hf_pages_settle(void);
 /* A thread has ended, and nobody may come along later: much that is unused goes back at once. */
 void hf_pages_leave(void);

@@ -18,14 +18,12 @@
 #endif
 
 enum { SHARE = 8 };
-/* A smaller heap gains nothing, and most processes have one: these need not ask. */
-#define LEAST ((size_t)1 << 20)
+#define LEAST ((size_t)1 << 20)              /* a smaller heap gains nothing */
 enum { THP_DEFAULT, THP_ALWAYS, THP_NEVER }; /* of the option thp */
 
-/* Up to so much of pages/. Threads that ask at the same time hear the same. */
-static size_t enough; /* atomic */
-static bool never;    /* atomic: the system's setting */
-static bool asked;    /* atomic, written last */
+/* Up to so much of pages/. Both are written at the start. */
+static size_t enough;
+static bool never; /* the system's setting */
 
 /* ---- asking ---- */
 
@@ -86,19 +84,15 @@ static size_t cgroup_limit(void)
     return limit;
 }
 
-static void ask(void)
+void hf_present_start(void)
 {
     char text[64];
     struct rlimit data;
-    if (__atomic_load_n(&asked, __ATOMIC_ACQUIRE))
-        return;
     const int saved_errno = errno;
-    const bool off = !read_file("/sys/kernel/mm/transparent_hugepage/enabled", text, sizeof text) ||
-                     strstr(text, "[never]") != NULL;
-    __atomic_store_n(&never, off, __ATOMIC_RELAXED);
-    if (!off && getrlimit(RLIMIT_DATA, &data) == 0 && data.rlim_cur == RLIM_INFINITY)
-        __atomic_store_n(&enough, cgroup_limit() / 2, __ATOMIC_RELAXED);
-    __atomic_store_n(&asked, true, __ATOMIC_RELEASE);
+    never = !read_file("/sys/kernel/mm/transparent_hugepage/enabled", text, sizeof text) ||
+            strstr(text, "[never]") != NULL;
+    if (!never && getrlimit(RLIMIT_DATA, &data) == 0 && data.rlim_cur == RLIM_INFINITY)
+        enough = cgroup_limit() / 2;
     errno = saved_errno;
 }
 
@@ -113,10 +107,7 @@ static void advise(void *at, size_t size, int advice)
 
 size_t hf_present_ahead(size_t used, size_t taken)
 {
-    if (used < LEAST)
-        return 0;
-    ask();
-    return taken < __atomic_load_n(&enough, __ATOMIC_RELAXED) ? used / SHARE : 0;
+    return used >= LEAST && taken < enough ? used / SHARE : 0;
 }
 
 /* Before Linux 5.14, in vain; it costs little beside the faults that follow. */
@@ -135,9 +126,6 @@ void hf_present_advise(void *at, size_t size)
 {
     if (hf_options.thp == THP_ALWAYS && size >= HF_PAGE_2M)
         advise(at, size, MADV_HUGEPAGE);
-    if (hf_options.thp != THP_NEVER)
-        return;
-    ask();
-    if (!__atomic_load_n(&never, __ATOMIC_RELAXED))
+    else if (hf_options.thp == THP_NEVER && !never)
         advise(at, size, MADV_NOHUGEPAGE);
 }

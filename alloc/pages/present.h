@@ -4,14 +4,17 @@
  * where memory is short or the administrator wants none: under RLIMIT_DATA, once the heap has used
  * half of a cgroup's limit, and where transparent huge pages are off.
  *
- * present.c owns what the system said, which is asked once, when a heap has 1 MiB: most processes
- * end before. Where a sandbox forbids to ask, nothing is made present. All functions: any thread,
- * without a lock, for pages that the caller has. They do nothing if the kernel refuses.
+ * present.c owns what the system said when the heap started; it asks nothing later, because a
+ * sandbox may then forbid it, and end the process. The other functions: any thread, without a lock,
+ * for pages that the caller has. They do nothing if the kernel refuses.
  */
 #ifndef HOMEFREE_PRESENT_H
 #define HOMEFREE_PRESENT_H
 
 #include <stddef.h>
+
+/* Once, after the options have been read. */
+void hf_present_start(void);
 
 /* How many bytes may be made present ahead of their use if as many are in use: an eighth. 0 if
  * none. taken: hf_pages_taken(). */

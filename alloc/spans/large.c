@@ -173,15 +173,6 @@ static void end(struct hf_large *block)
     give_pages((char *)start, size, moved);
 }
 
-/* A block from the cache. */
-static struct hf_large *kept_block(size_t size, size_t most)
-{
-    struct hf_large *block = hf_large_cache_take(size, most);
-    if (block != NULL)
-        hf_pages_reused(block->size);
-    return block;
-}
-
 /* Makes a block the program's. */
 static void *hand_out(struct hf_large *block, size_t asked, struct hf_heap *heap)
 {
@@ -205,7 +196,7 @@ void *hf_large_take(size_t size, size_t alignment, bool zeroed)
     const size_t asked = size;
     const bool fresh = alignment > PAGE || (zeroed && size > CLEARED_MAX);
     size = size > HF_LARGEST ? size : HF_LARGEST + 1;
-    struct hf_large *block = fresh ? NULL : kept_block(size, size + size / 4);
+    struct hf_large *block = fresh ? NULL : hf_large_cache_take(size, size + size / 4);
     const bool clear = zeroed && block != NULL;
     if (block == NULL)
         block = new_block(size, alignment > PAGE ? alignment : PAGE, zeroed);
@@ -301,7 +292,6 @@ static struct hf_large *grow(struct hf_large *block, uintptr_t start, size_t siz
 {
     struct hf_large *kept = hf_large_cache_take_growing(size);
     if (kept != NULL) {
-        hf_pages_reused(size);
         lend(kept, size);
         return copy(block, start, kept);
     }

@@ -53,7 +53,8 @@ static inline bool is_on(enum hf_py_domain domain)
  * other domains and to NumPy's such an address is in the heap without being a block. */
 static atomic_bool prefixed;
 
-static bool is_block(const void *ptr)
+/* Apart, so that the hooks need no frame. */
+static __attribute__((noinline, cold)) bool is_block(const void *ptr)
 {
     const void *block;
     return hf_heap_block(ptr, &block) != 0 && block == ptr;
@@ -125,48 +126,59 @@ static __attribute__((noinline, cold)) void watched_free(void *ptr)
 /* Who asks for no bytes gets one, as from CPython itself: the heap's realloc() to 0 bytes frees,
  * and its blocks of no bytes lie in pages that nobody may read. Before CPython 3.10, pymalloc reads
  * the beginning of the page of whatever is freed. */
-#define HOOKS(name, domain)                                                             \
-    static void *name##_malloc(void *ctx, size_t size)                                  \
-    {                                                                                   \
-        (void)ctx;                                                                      \
-        if (is_on(domain))                                                              \
-            return is_watched() ? watched_resize(NULL, size != 0 ? size : 1)            \
-                                : hf_malloc(size != 0 ? size : 1);                      \
-        const struct hf_py_allocator *previous = previous_of(domain);                   \
-        return previous->malloc(previous->ctx, size);                                   \
-    }                                                                                   \
-    static void *name##_calloc(void *ctx, size_t count, size_t size)                    \
-    {                                                                                   \
-        (void)ctx;                                                                      \
-        if (is_on(domain)) {                                                            \
-            if (count == 0 || size == 0)                                                \
-                count = size = 1;                                                       \
-            return is_watched() ? watched_calloc(count, size) : hf_calloc(count, size); \
-        }                                                                               \
-        const struct hf_py_allocator *previous = previous_of(domain);                   \
-        return previous->calloc(previous->ctx, count, size);                            \
-    }                                                                                   \
-    static void *name##_realloc(void *ctx, void *ptr, size_t size)                      \
-    {                                                                                   \
-        (void)ctx;                                                                      \
-        if (is_mine(domain, ptr) || (ptr == NULL && is_on(domain)))                     \
-            return is_watched() ? watched_resize(ptr, size != 0 ? size : 1)             \
-                                : hf_realloc(ptr, size != 0 ? size : 1);                \
-        const struct hf_py_allocator *previous = previous_of(domain);                   \
-        return previous->realloc(previous->ctx, ptr, size);                             \
-    }                                                                                   \
-    static void name##_free(void *ctx, void *ptr)                                       \
-    {                                                                                   \
-        (void)ctx;                                                                      \
-        if (is_mine(domain, ptr)) {                                                     \
-            if (is_watched())                                                           \
-                watched_free(ptr);                                                      \
-            else                                                                        \
-                hf_free(ptr);                                                           \
-            return;                                                                     \
-        }                                                                               \
-        const struct hf_py_allocator *previous = previous_of(domain);                   \
-        previous->free(previous->ctx, ptr);                                             \
+#define HOOKS(name, domain)                                                              \
+    static void *name##_malloc(void *ctx, size_t size)                                   \
+    {                                                                                    \
+        (void)ctx;                                                                       \
+        if (is_on(domain))                                                               \
+            return is_watched() ? watched_resize(NULL, size + (size == 0))               \
+                                : hf_malloc(size + (size == 0));                         \
+        const struct hf_py_allocator *previous = previous_of(domain);                    \
+        return previous->malloc(previous->ctx, size);                                    \
+    }                                                                                    \
+    static void *name##_calloc(void *ctx, size_t count, size_t size)                     \
+    {                                                                                    \
+        (void)ctx;                                                                       \
+        if (is_on(domain)) {                                                             \
+            if (count == 0 || size == 0)                                                 \
+                count = size = 1;                                                        \
+            return is_watched() ? watched_calloc(count, size) : hf_calloc(count, size);  \
+        }                                                                                \
+        const struct hf_py_allocator *previous = previous_of(domain);                    \
+        return previous->calloc(previous->ctx, count, size);                             \
+    }                                                                                    \
+    static void *name##_realloc(void *ctx, void *ptr, size_t size)                       \
+    {                                                                                    \
+        (void)ctx;                                                                       \
+        if (is_mine(domain, ptr) || (ptr == NULL && is_on(domain)))                      \
+            return is_watched() ? watched_resize(ptr, size + (size == 0))                \
+                                : hf_realloc(ptr, size + (size == 0));                   \
+        const struct hf_py_allocator *previous = previous_of(domain);                    \
+        return previous->realloc(previous->ctx, ptr, size);                              \
+    }                                                                                    \
+    static __attribute__((noinline, cold)) void name##_free_with_care(void *ptr)         \
+    {                                                                                    \
+        const struct hf_py_allocator *previous = previous_of(domain);                    \
+        if (!is_mine(domain, ptr))                                                       \
+            previous->free(previous->ctx, ptr);                                          \
+        else if (is_watched())                                                           \
+            watched_free(ptr);                                                           \
+        else                                                                             \
+            hf_free(ptr);                                                                \
+    }                                                                                    \
+    static void name##_free(void *ctx, void *ptr)                                        \
+    {                                                                                    \
+        (void)ctx;                                                                       \
+        if (HF_UNLIKELY(!hf_owned(ptr))) {                                               \
+            const struct hf_py_allocator *previous = previous_of(domain);                \
+            previous->free(previous->ctx, ptr);                                          \
+        } else if (is_watched() ||                                                       \
+                   HF_UNLIKELY(domain != HF_PY_RAW &&                                    \
+                               atomic_load_explicit(&prefixed, memory_order_relaxed))) { \
+            name##_free_with_care(ptr);                                                  \
+        } else {                                                                         \
+            hf_free(ptr);                                                                \
+        }                                                                                \
     }
 HOOKS(raw, HF_PY_RAW)
 HOOKS(mem, HF_PY_MEM)

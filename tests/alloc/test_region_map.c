@@ -104,7 +104,7 @@ static size_t mapped_bytes(void)
 /* Others get the addresses near the libraries; the region takes its own when they are needed. */
 static void grows_as_it_is_used(void *unused)
 {
-    const size_t before = mapped_bytes(), large = (size_t)3 << 30;
+    const size_t before = mapped_bytes(), large = (size_t)times(3) << 30;
     struct hf_region_range range = {0, 0};
     (void)unused;
     must(hf_region_reserve((size_t)16 << 40) == 0);

@@ -52,6 +52,8 @@ static bool is_off(void)
 static void an_eighth(void *unused)
 {
     (void)unused;
+    must(hf_present_ahead(8 * MIB, 8 * MIB) == 0); /* has not started */
+    hf_present_start();
     must(hf_present_ahead(8 * MIB, 8 * MIB) == (is_off() ? 0 : MIB));
     must(hf_present_ahead(MIB - 1, 0) == 0);        /* too small */
     must(hf_present_ahead(8 * MIB, SIZE_MAX) == 0); /* above any limit */
@@ -60,6 +62,7 @@ static void an_eighth(void *unused)
 static void becomes_present(void *unused)
 {
     (void)unused;
+    hf_present_start();
     char *at = map(MIB);
     hf_present_make(at, 64 * KIB);
     const bool known = resident(at, MIB) != 0; /* since Linux 5.14 */
@@ -72,6 +75,7 @@ static void refused(void *unused)
 {
     (void)unused;
     char *at = map(64 * KIB);
+    hf_present_start();
     must(mprotect(at, 64 * KIB, PROT_NONE) == 0);
     hf_present_make(at, 64 * KIB);
     must(mprotect(at, 64 * KIB, PROT_READ) == 0 && resident(at, 64 * KIB) == 0);
@@ -82,6 +86,7 @@ static void under_a_limit_on_data(void *unused)
     (void)unused;
     const struct rlimit limit = {(rlim_t)1 << 30, (rlim_t)1 << 30};
     must(setrlimit(RLIMIT_DATA, &limit) == 0);
+    hf_present_start();
     must(hf_present_ahead(8 * MIB, 8 * MIB) == 0);
 }
 

@@ -17,10 +17,7 @@ from diagnosis import Diagnosis, Folders, needs_names_of_modules  # noqa: E402
 
 ABORTS = "aborts"  # SIGABRT, with one line of homefree that says why
 GOES_ON = "goes on"  # undetected; the heap survives these few calls
-FAULTS = (
-    "faults"  # SIGSEGV: in libc's free, where homefree has nothing to say of the pointer; or at a
-)
-# write to memory that nobody may touch
+FAULTS = "faults"  # SIGSEGV: in libc's free, or at a write to memory that nobody may touch
 
 # misuse: (as it is, with HOMEFREE_CONF=checks:full, the rule that `--diagnose` finds, and the rule
 # that `--diagnose --sample 1` finds).
