@@ -12,6 +12,7 @@
 #include <pthread.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/types.h>
@@ -103,6 +104,8 @@ int hf_beneath_atfork(void (*prepare)(void), void (*parent)(void), void (*child)
 char *hf_beneath_getenv(const char *name);
 ssize_t hf_beneath_readlink(const char *path, char *buffer, size_t size);
 long hf_beneath_syscall(long number, ...);
+int hf_beneath_getaffinity(pid_t process, size_t size, void *set);
+long hf_beneath_sysconf(int name);
 void *hf_beneath_mmap(void *hint, size_t size, int protection, int flags, int file, off_t offset);
 int hf_beneath_munmap(void *at, size_t size);
 
@@ -155,6 +158,21 @@ long hf_beneath_syscall(long number, ...)
     return 1;
 }
 
+/* It counts the processors as it starts, when a sandbox may end the process for that. There are
+ * two: it spins before it sleeps. */
+int hf_beneath_getaffinity(pid_t process, size_t size, void *set)
+{
+    (void)process;
+    memset(set, 0, size);
+    *(unsigned char *)set = 3;
+    return 0;
+}
+
+long hf_beneath_sysconf(int name)
+{
+    return name == _SC_PAGESIZE ? sysconf(name) : 2;
+}
+
 ssize_t hf_beneath_readlink(const char *path, char *buffer, size_t size)
 {
     (void)path, (void)buffer, (void)size;
@@ -162,14 +180,14 @@ ssize_t hf_beneath_readlink(const char *path, char *buffer, size_t size)
     return -1;
 }
 
-/* While jemalloc starts, which one thread alone does. Large pieces of it are for alignment to their
- * size; the others come from the end. */
+/* While jemalloc starts, which one thread alone does: 2 MiB at a multiple of that, and some pages.
+ */
 static char *reserve, *reserve_end;
 
 bool hf_beneath_reserve(void)
 {
     enum { SMALL = 256 << 10 };
-    const size_t size = 3 * HF_PAGE_2M + SMALL;
+    const size_t size = HF_PAGE_2M + SMALL;
     void *at = hf_region_map_aligned(size, HF_PAGE_2M, PROT_READ | PROT_WRITE);
     if (at == MAP_FAILED)
         return false;

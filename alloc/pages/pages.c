@@ -237,7 +237,7 @@ static void start_here(void)
 static void start_on_another_stack(void)
 {
     enum { STACK = 64 << 10 };
-    sigset_t others, before;
+    static sigset_t others, before; /* not on a small stack; with the lock */
     char *stack = hf_region_map(NULL, STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS);
     if (stack == MAP_FAILED)
         return;

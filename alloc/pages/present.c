@@ -42,7 +42,7 @@ static bool read_file(const char *path, char *text, size_t size)
 /* The limit in one file; SIZE_MAX for none. */
 static size_t limit_in(const char *folder, const char *path, size_t length, const char *name)
 {
-    char file[512], text[32];
+    char file[512], text[32] = {0};
     size_t value = 0;
     const size_t before = strlen(folder), behind = strlen(name) + 1;
     if (before + length + behind > sizeof file)
@@ -67,7 +67,7 @@ static size_t cgroup_limit(void)
         {"0::", "/sys/fs/cgroup", "/memory.max"},
         {":memory:", "/sys/fs/cgroup/memory", "/memory.limit_in_bytes"},
     };
-    char text[1024];
+    char text[1024] = {0}; /* libc's string functions look at more of it */
     size_t limit = SIZE_MAX;
     if (!read_file("/proc/self/cgroup", text, sizeof text))
         return SIZE_MAX;
@@ -86,7 +86,7 @@ static size_t cgroup_limit(void)
 
 void hf_present_start(void)
 {
-    char text[64];
+    char text[64] = {0};
     struct rlimit data;
     const int saved_errno = errno;
     never = !read_file("/sys/kernel/mm/transparent_hugepage/enabled", text, sizeof text) ||

@@ -34,8 +34,9 @@ void hf_hardened_start(unsigned parts);
 extern size_t hf_page_size __attribute__((visibility("hidden")));
 size_t hf_guard_page(void);
 
-/* Makes whole pages of the region such pages, without memory, or memory again, which is clear. */
+/* Makes whole pages of the region such pages, without memory, or memory again, which is clear;
+ * false if nobody may touch them for ever. */
 void hf_guard_pages_close(char *at, size_t size);
-void hf_guard_pages_open(char *at, size_t size);
+bool hf_guard_pages_open(char *at, size_t size);
 
 #endif

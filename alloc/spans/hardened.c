@@ -490,17 +490,15 @@ static void forbid(char *base, size_t size)
         hf_guard_pages_close(base, size);
         return;
     }
-    hf_guard_pages_open(base, size); /* the last page */
-    clear(base, size);
+    if (hf_guard_pages_open(base, size)) /* the last page */
+        clear(base, size);
     (void)mprotect(base, size, PROT_NONE);
 }
 
-static void allow(char *base, size_t size)
+static bool allow(char *base, size_t size)
 {
-    if (size > KEEPS)
-        hf_guard_pages_open(base, size);
-    else
-        (void)mprotect(base, size, PROT_READ | PROT_WRITE);
+    return size > KEEPS ? hf_guard_pages_open(base, size)
+                        : mprotect(base, size, PROT_READ | PROT_WRITE) == 0;
 }
 
 /* With the lock. */
@@ -511,7 +509,8 @@ static void end_waiting(size_t most, unsigned count)
         const size_t size = waiting[oldest % PLACES].size;
         oldest++;
         all_waiting -= weight(size);
-        allow(base, size);
+        if (HF_UNLIKELY(!allow(base, size)))
+            continue; /* it waits for ever */
         hf_entry_of(base)->waits = 0;
         (void)hf_large_give(base);
     }
@@ -537,7 +536,8 @@ int hf_hardened_give_large(void *ptr)
         pthread_mutex_unlock(&lock);
         return -1;
     }
-    hf_guard_pages_open(base, size);
+    if (HF_UNLIKELY(!hf_guard_pages_open(base, size)))
+        return -1; /* it waits for ever */
     hf_entry_of(base)->waits = 0;
     return hf_large_give(base);
 }
@@ -551,6 +551,8 @@ void hf_hardened_move(char *to, size_t room, char *from, size_t size)
         to += head, from += head, size -= head;
         if (((uintptr_t)to & (hf_page_size - 1)) == 0 && room - head > whole + hf_page_size &&
             hf_region_moves(whole)) {
+            /* Where no pages could be mapped again, they are when the block has waited, or it waits
+             * for ever. */
             (void)hf_region_move(to, whole + hf_page_size, from, whole);
             to += whole, from += whole, size -= whole;
         }

@@ -176,7 +176,6 @@ void hf_local_drop(struct hf_local *local)
 void hf_locals_miss(struct hf_local *local)
 {
     hf_locals_link(&missing, local);
-    local->queue = NULL;
 }
 
 void hf_locals_miss_warm(struct hf_local *own)
@@ -187,5 +186,9 @@ void hf_locals_miss_warm(struct hf_local *own)
         hf_locals_miss(local);
     }
     warm_count = 0;
+    /* Also of those that were missing before, in a child of a child. */
+    for (struct hf_local *local = missing; local != NULL; local = local->next)
+        if (local->queue != NULL) /* a write copies a page */
+            local->queue = NULL;
     hf_spans_reset_in_child(own, lent);
 }

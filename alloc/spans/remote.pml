@@ -14,8 +14,8 @@
  *  - no record is in two queues, or twice in one; and whose units, states and lists a thread changes
  *    are its own, or nobody else's while it holds the lock;
  *  - once all threads rest, a block that another thread freed has been collected, or its span is in
- *    the queue of its present owner or in the orphanage's, which every thread looks at; and all
- *    blocks are accounted for.
+ *    the queue of its present owner or in the orphanage's, which every thread looks at, or a missing
+ *    thread's, whose blocks are all looked at; and all blocks are accounted for.
  *
  * Switches, each of which breaks one of these; check_model.sh sees that spin finds it:
  *   RECORD_AFTER   a free reads what record the span has after it has exchanged the state
@@ -30,12 +30,13 @@
  *   RESET_QUEUED   a record that is used again starts with `queued` cleared
  *   CHILD_QUEUES   in a forked child, queues stay as they are, and only `queued` of spans whose
  *                  threads are missing is cleared
+ *   MISSING_QUEUES in a forked child, queues of threads that its parent lacked already stay
  *
  * Bounds: units of the region; records, one class's if they are equal modulo CLASSES; blocks a span;
  * threads that do everything (OWNERS), and threads that only free (FREERS); and how often, in all
  * threads together, a block is allocated, a thread ends, and a block is freed a second time. With
- * FORKS, a thread forks at any time at which the lock is free; the model goes on with the child,
- * where the others stand still for ever wherever they are.
+ * FORKS, a thread forks so often, at any time at which the lock is free; the model goes on with the
+ * child, where the others stand still for ever wherever they are.
  */
 #ifndef UNITS
 #define UNITS 1
@@ -98,6 +99,7 @@ bool listed[RECORDS];
 byte stack[(OWNERS + 2) * CLASSES], current[(OWNERS + 2) * CLASSES], mask[(OWNERS + 2) * CLASSES];
 bool in_use[OWNERS + 2]; /* the local heap has a thread */
 bool warm[OWNERS + 2];   /* it had one, and waits for another with all that it has */
+bool missing[OWNERS + 2]; /* in a forked child: what it has waits for whoever needs it */
 
 /* What the model alone knows: which blocks somebody has, and which of them somebody is about to free;
  * which records are in a queue; the pointer that is to be freed a second time. */
@@ -105,7 +107,7 @@ bool handed[RECORDS * BLOCKS], claimed[RECORDS * BLOCKS], in_queue[RECORDS];
 byte again_unit = UNITS, again_index;
 bool again_given, spoiled; /* spoiled: a second free hit a block that was handed out anew */
 byte loose; /* blocks that somebody has and nobody is about to free */
-byte allocations, ends, alone; /* alone: the thread that forked */
+byte allocations, ends, alone, forks; /* alone: the thread that forked */
 
 #define BIN(local, class) ((local) * CLASSES + (class))
 #define CLASS(record) ((record) % CLASSES)
@@ -133,7 +135,12 @@ inline push(to, record)
 /* Takes the first of what was taken from a queue. */
 inline take_first(record, chain)
 {
-    atomic { record = chain; chain = next_queued[record]; in_queue[record] = false }
+    atomic {
+        record = chain;
+        chain = next_queued[record];
+        next_queued[record] = 0; /* nobody reads it again: fewer states */
+        in_queue[record] = false
+    }
 }
 
 /* Leaves an owner's queue to all. */
@@ -210,6 +217,24 @@ inline collect(record)
        }
     :: atomic { at == BLOCKS -> at = 0; break }
     od
+}
+
+/* Of a thread that is missing, the states alone tell. */
+inline recount(record)
+{
+    d_step {
+        free[record] = 0;
+        at = 0;
+        do
+        :: at < BLOCKS && state[BLOCK(record, at)] != LIVE ->
+            state[BLOCK(record, at)] = FREE;
+            free[record]++;
+            at++
+        :: at < BLOCKS && state[BLOCK(record, at)] == LIVE -> at++
+        :: else -> break
+        od;
+        at = 0
+    }
 }
 
 /* Gives a span to a local heap or to the orphanage. With the lock. */
@@ -348,8 +373,12 @@ inline leave(who)
     :: record < RECORDS && owner_of[record] != who -> record++
     :: record < RECORDS && owner_of[record] == who ->
         own(ORPHANAGE, record);
-        listed[record] = false;
-        collect(record);
+        if
+        :: atomic { missing[who] -> listed[record] = false }
+           recount(record)
+        :: atomic { !missing[who] -> listed[record] = false }
+           collect(record)
+        fi;
         if
         :: free[record] == BLOCKS && !queued[record] -> give_away(record)
         :: else
@@ -396,7 +425,7 @@ inline find_orphan()
 }
 
 /* A span for the current place of a class: a listed one, one from the orphanage, where a warm
- * local heap leaves its own, or a new one. */
+ * or missing local heap leaves its own, or a new one. */
 inline refill()
 {
     drain_own();
@@ -439,11 +468,11 @@ inline refill()
         drain_orphans();
         find_orphan();
         if
-        :: record == RECORDS && (warm[1] || warm[OWNERS]) ->
+        :: record == RECORDS && (warm[1] || warm[OWNERS] || missing[1] || missing[OWNERS]) ->
             atomic {
                 to = 1;
                 do
-                :: !warm[to] -> to++
+                :: !warm[to] && !missing[to] -> to++
                 :: else -> break
                 od;
                 taken = to;
@@ -452,6 +481,7 @@ inline refill()
                 record = NIL
             }
             leave(taken);
+            missing[taken] = false;
             taken = 0;
             find_orphan()
         :: else
@@ -647,7 +677,7 @@ inline begin()
     :: else ->
         me = 1;
         do
-        :: in_use[me] -> me++
+        :: in_use[me] || missing[me] -> me++
         :: else -> break
         od;
         queue[me] = NIL
@@ -673,7 +703,8 @@ inline check()
         do
         :: at <= ORPHANAGE ->
             record = queue[at];
-            assert(record == NIL || at == ORPHANAGE || (in_use[at] || warm[at]) == (record != CLOSED));
+            assert(record == NIL || at == ORPHANAGE ||
+                (in_use[at] || warm[at] || missing[at]) == (record != CLOSED));
             do
             :: record < NIL ->
                 assert(!in_queue[record]);
@@ -687,7 +718,8 @@ inline check()
         block = 0;
         do
         :: block < RECORDS * BLOCKS ->
-            assert(state[block] != REMOTE || in_queue[block / BLOCKS]);
+            assert(state[block] != REMOTE || in_queue[block / BLOCKS] ||
+                missing[owner_of[block / BLOCKS]]);
             /* Each block is handed out, in a stack or a mask, free, or freed elsewhere. */
             assert(spoiled || unit_of[block / BLOCKS] == AWAY || handed[block] == (state[block] == LIVE));
             block++
@@ -710,46 +742,20 @@ inline check()
                 block++
             :: else -> break
             od;
-            assert(unit_of[record] == AWAY || free[record] == at);
+            assert(unit_of[record] == AWAY || missing[owner_of[record]] || free[record] == at);
             record++
         :: else -> break
         od
     }
 }
 
-/* In the child, before it goes on: all queues are empty, what the missing threads had goes to the
- * orphanage, and what other threads freed in the caller's spans is collected. */
+/* In the child, before it goes on: all queues are empty, what the missing threads had waits, and
+ * what other threads freed in the caller's spans and in the orphanage's is collected. */
 inline forked()
 {
     d_step {
         alone = _pid;
-        at = 1;
-        do
-        :: at <= ORPHANAGE ->
-            if
-            :: at != me && at != ORPHANAGE ->
-                in_use[at] = false;
-                warm[at] = false;
-                queue[at] = CLOSED
-#ifndef CHILD_QUEUES
-            :: else -> queue[at] = NIL
-#else
-            :: else
-#endif
-            fi;
-            at++
-        :: else -> break
-        od;
-        at = 0;
-        do
-        :: at < (OWNERS + 2) * CLASSES ->
-            if
-            :: at / CLASSES != me -> stack[at] = 0; mask[at] = 0; current[at] = NIL
-            :: else
-            fi;
-            at++
-        :: else -> break
-        od;
+        forks++;
         record = 0;
         do
         :: record < RECORDS ->
@@ -762,23 +768,13 @@ inline forked()
             queued[record] = false;
             in_queue[record] = false;
 #endif
-            if
-            :: owner_of[record] != me && owner_of[record] != NOBODY ->
-                owner_of[record] = ORPHANAGE;
-                entry_owner[unit_of[record]] = ORPHANAGE;
-                listed[record] = false;
-                free[record] = 0
-            :: else
-            fi;
             at = 0;
             do
             :: at < BLOCKS ->
                 block = BLOCK(record, at);
                 if
-                :: owner_of[record] == ORPHANAGE && state[block] != LIVE ->
-                    state[block] = FREE;
-                    free[record]++
-                :: owner_of[record] == me && me != NOBODY && state[block] == REMOTE ->
+                :: state[block] == REMOTE && owner_of[record] != NOBODY &&
+                    (owner_of[record] == me || owner_of[record] == ORPHANAGE) ->
                     state[block] = FREE;
                     free[record]++
                 :: else
@@ -796,6 +792,47 @@ inline forked()
             :: else
             fi;
             record++
+        :: else -> break
+        od;
+        at = 1;
+        do
+        :: at <= ORPHANAGE ->
+            if
+#ifdef MISSING_QUEUES
+            :: missing[at] ->
+                record = queue[at];
+                do
+                :: record < NIL -> in_queue[record] = true; record = next_queued[record]
+                :: else -> break
+                od
+#endif
+#ifdef CHILD_QUEUES
+            :: at == me || at == ORPHANAGE
+#endif
+            :: else ->
+                if
+                :: in_use[at] || warm[at] || missing[at] || at == ORPHANAGE -> queue[at] = NIL
+                :: else
+                fi
+            fi;
+            if
+            :: at != me && (in_use[at] || warm[at]) ->
+                in_use[at] = false;
+                warm[at] = false;
+                missing[at] = true
+            :: else
+            fi;
+            at++
+        :: else -> break
+        od;
+        at = 0;
+        do
+        :: at < (OWNERS + 2) * CLASSES ->
+            if
+            :: at / CLASSES != me -> stack[at] = 0; mask[at] = 0; current[at] = NIL
+            :: else
+            fi;
+            at++
         :: else -> break
         od;
         record = NIL;
@@ -869,7 +906,7 @@ next:
        end();
        goto next
 #ifdef FORKS
-    :: atomic { alone == 0 && !lock -> forked() }
+    :: atomic { forks < FORKS && !lock -> forked() }
        goto next
     :: alone == _pid -> check(); break
 #endif

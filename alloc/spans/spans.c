@@ -151,8 +151,11 @@ static bool protect(char *at, unsigned class, bool on)
     if (class == HF_CLASS_NOTHING)
         return hf_region_map(at, hf_classes[class].units * HF_UNIT,
                              on ? PROT_NONE : PROT_READ | PROT_WRITE, MAP_FIXED) != MAP_FAILED;
-    if (HF_UNLIKELY(page != 0))
-        (on ? hf_guard_pages_close : hf_guard_pages_open)(at + room_of(class), page);
+    if (HF_LIKELY(page == 0))
+        return true;
+    if (!on)
+        return hf_guard_pages_open(at + room_of(class), page);
+    hf_guard_pages_close(at + room_of(class), page);
     return true;
 }
 

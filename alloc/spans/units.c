@@ -110,8 +110,9 @@ bool hf_units_start(void)
 static char *take_piece(size_t size, size_t alignment, bool *fresh)
 {
     char *at = hf_pages_take_fresh(size, alignment, fresh);
-    if (HF_UNLIKELY(hf_hardened != 0) && at != NULL && !*fresh)
-        (void)madvise(at, size, MADV_DONTNEED);
+    if (HF_UNLIKELY(hf_hardened != 0) && at != NULL && !*fresh &&
+        madvise(at, size, MADV_DONTNEED) != 0) /* locked memory */
+        memset(at, 0, size);
     return at;
 }
 

@@ -2,38 +2,21 @@
  * of mappings or in a sandbox. */
 #include "death.h"
 #include "errno_kept.h"
+#include "refuse.h"
 #include "suite.h"
 
 #include <errno.h>
 #include <homefree/homefree.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <pthread.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
-
-#define REFUSE(call)                                   \
-    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (call), 0, 1), \
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOMEM)
 
 /* From here on this process gets no pages, and can give none back. */
-static void refuse(void)
+static void refuse_pages(void)
 {
-    struct sock_filter code[] = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        REFUSE(SYS_madvise),
-        REFUSE(SYS_munmap),
-        REFUSE(SYS_mmap),
-        REFUSE(SYS_mremap),
-        REFUSE(SYS_mprotect),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-    };
-    struct sock_fprog program = {sizeof code / sizeof code[0], code};
-    must(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
-    must(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0);
+    static const unsigned calls[] = {SYS_madvise, SYS_munmap,   SYS_mmap,
+                                     SYS_mremap,  SYS_mprotect, 0};
+    refuse(calls);
     must(madvise(NULL, 4096, MADV_DONTNEED) != 0 && errno == ENOMEM);
 }
 
@@ -58,7 +41,7 @@ START_TEST(of_pages_that_go_back_at_once)
     void *large = hf_malloc((size_t)300 << 20);
     void *libcs = malloc((size_t)64 << 20); /* libc would unmap this block */
     must(large != NULL && libcs != NULL);
-    refuse();
+    refuse_pages();
     MUST_KEEP_ERRNO(hf_free(large));
     MUST_KEEP_ERRNO(hf_free(libcs));
 }
@@ -72,7 +55,7 @@ START_TEST(in_threads_that_get_no_memory)
     ck_assert_int_eq(pthread_join(thread, NULL), 0);
     for (size_t i = 0; i < BLOCKS; i++)
         blocks[i] = hf_malloc(i * 97 % 100000);
-    refuse();
+    refuse_pages();
     ck_assert_int_eq(pthread_create(&thread, NULL, free_half, NULL), 0);
     ck_assert_int_eq(pthread_join(thread, NULL), 0);
     for (size_t i = 1; i < BLOCKS; i += 2)

@@ -9,7 +9,7 @@
 #include <sys/resource.h>
 
 #define KIB  ((size_t)1 << 10)
-#define ROOM (8192 * KIB)
+#define ROOM (3072 * KIB)
 
 /* Bytes that count towards the limit. */
 static size_t data_size(void)
@@ -38,7 +38,7 @@ static void use_all(void *room)
 
 START_TEST(each_room_is_used_up)
 {
-    for (size_t room = 0; room < ROOM; room += 128 * KIB)
+    for (size_t room = 0; room < ROOM; room += 4 * KIB)
         assert_succeeds(outcome_of_call(use_all, &room));
 }
 END_TEST

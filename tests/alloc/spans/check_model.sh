@@ -29,7 +29,7 @@ search() {
     shift 2
     # Where threads stand still in a forked child, that is no end that spin expects.
     ends="" reduction=""
-    case " $* " in *" -DFORKS "*) ends=-E reduction=-DNOREDUCE ;; esac
+    case " $* " in *" -DFORKS"*) ends=-E reduction=-DNOREDUCE ;; esac
     (cd "$folder" && rm -f ./*.trail && spin -a "$@" "$model" >spin.out 2>&1 &&
         $cc $optimised -w -DSAFETY $compress $reduction -DMEMLIM="${MEGABYTES:-8000}" -o pan pan.c) ||
         { cat "$folder/spin.out"; exit 1; }
@@ -83,10 +83,12 @@ if [ -z "$seconds" ]; then
     breaks -DNO_SECOND_LOOK $small -DBLOCKS=1 -DALLOCATIONS=4 -DENDS=2
     breaks -DRESET_QUEUED $small
     breaks -DCHILD_QUEUES -DFORKS $small -DALLOCATIONS=2
+    breaks -DMISSING_QUEUES -DFORKS=2 $small -DALLOCATIONS=2
     holds 120 23 -DALLOCATIONS=2
     holds 120 23 $small -DOWNERS=1 -DFREERS=2
     holds 120 23 $small -DBLOCKS=1 -DDOUBLES=1 -DALLOCATIONS=2
-    holds 120 23 $small -DFORKS -DBLOCKS=1 -DALLOCATIONS=2
+    holds 120 23 $small -DFORKS=2 -DBLOCKS=1 -DALLOCATIONS=2 -DENDS=0
+    holds 120 23 $small -DFORKS=2 -DFREERS=0 -DALLOCATIONS=2
     exit "$failed"
 fi
 
@@ -108,6 +110,7 @@ $small -DBLOCKS=1 -DALLOCATIONS=4 -DENDS=2
 $small -DOWNERS=1 -DFREERS=2 -DALLOCATIONS=5
 $small -DOWNERS=1 -DFREERS=2 -DALLOCATIONS=4 -DDOUBLES=1
 $small -DFORKS -DALLOCATIONS=3
+$small -DFORKS=2 -DALLOCATIONS=2
 $small -DBLOCKS=1 -DOWNERS=2 -DFREERS=2 -DALLOCATIONS=3 -DENDS=2
 -DOWNERS=3 -DFREERS=0 -DBLOCKS=1 -DALLOCATIONS=3 -DENDS=2
 -DALLOCATIONS=4

@@ -1,5 +1,5 @@
 /* Small blocks that cross threads, and threads that end: a block is freed once, whoever does it,
- * and what a thread leaves is found by others, in a forked child too. Each test runs in a child of
+ * and what a thread leaves is found by others, in forked children too. Each test runs in a child of
  * its own. Yielding and waiting for atomics is the only synchronisation. */
 #include "alloc/heap/fork_gate.h"
 #include "core.h"
@@ -260,6 +260,21 @@ static void without_a_key(void *unused)
 
 /* ---- fork ---- */
 
+static void in_forked_child(void (*body)(void))
+{
+    int status;
+    core_before_fork();
+    const pid_t child = fork();
+    if (child == 0) {
+        alarm(20);
+        core_in_child();
+        body();
+        _exit(0);
+    }
+    core_in_parent();
+    must(waitpid(child, &status, 0) == child && status == 0);
+}
+
 static pthread_barrier_t ready, done;
 static void *blocks_of_other[3000];
 
@@ -274,9 +289,8 @@ static void *hold_while_forking(void *unused)
     return unused;
 }
 
-static void child_has_all_blocks(void *unused)
+static void child_has_all_blocks(void)
 {
-    (void)unused;
     must(count().blocks == 2000);
     for (size_t i = 0; i < 3000; i += 3)
         must(core_give(blocks_of_other[i]) == -1);
@@ -291,29 +305,70 @@ static void child_has_all_blocks(void *unused)
     must(count().blocks == 0);
 }
 
-static void forked_child_goes_on(void *unused)
+static void fork_beside(void *(*other)(void *), void (*body)(void))
 {
     pthread_t thread;
-    int status;
-    (void)unused;
     core_start(REGION);
     must(core_give(core_take(1)) == -1);
     pthread_barrier_init(&ready, NULL, 2);
     pthread_barrier_init(&done, NULL, 2);
-    must(pthread_create(&thread, NULL, hold_while_forking, NULL) == 0);
+    must(pthread_create(&thread, NULL, other, NULL) == 0);
     pthread_barrier_wait(&ready);
-    core_before_fork();
-    const pid_t child = fork();
-    if (child == 0) {
-        core_in_child();
-        child_has_all_blocks(NULL);
-        _exit(0);
-    }
-    core_in_parent();
-    must(waitpid(child, &status, 0) == child && status == 0);
+    in_forked_child(body);
     pthread_barrier_wait(&done);
     must(pthread_join(thread, NULL) == 0);
+}
+
+static void forked_child_goes_on(void *unused)
+{
+    (void)unused;
+    fork_beside(hold_while_forking, child_has_all_blocks);
     must(count().blocks == 2000);
+}
+
+/* Children of children free in one span of a thread that all of them lack. */
+enum { HELD = 8, HELD_SIZE = 4000, GENERATIONS = 4 };
+static unsigned char *held[HELD];
+static int generation;
+
+static void *hold_some(void *unused)
+{
+    for (int i = 0; i < HELD; i++) {
+        must((held[i] = core_take(HELD_SIZE)) != NULL);
+        memset(held[i], i, HELD_SIZE);
+    }
+    must(hf_entry_span(hf_entry_of(held[0])) == hf_entry_span(hf_entry_of(held[HELD - 1])));
+    pthread_barrier_wait(&ready);
+    pthread_barrier_wait(&done);
+    return unused;
+}
+
+static void free_in_each_generation(void)
+{
+    const struct hf_span *span = hf_entry_span(hf_entry_of(held[0]));
+    must(core_give(held[generation++]) == -1);
+    must(is_in_queue(span->owner, span));
+    if (generation < GENERATIONS)
+        in_forked_child(free_in_each_generation);
+    hf_spans_trim(true); /* drains, and leaves the span to all */
+    must(span->owner->queue == NULL && count().blocks == (uint64_t)(HELD - generation));
+    for (int i = 0; i < HELD; i++) {
+        must(hf_span_check(held[i], hf_entry_of(held[i])) ==
+             (i < generation ? HF_CORRUPT_FREED : -1));
+        for (size_t at = 0; i >= generation && at < HELD_SIZE; at++)
+            must(held[i][at] == i);
+    }
+    for (int i = generation; i < HELD; i++)
+        must(core_give(held[i]) == -1);
+    hf_spans_trim(true);
+    must(span->owner == NULL && count().blocks == 0);
+}
+
+static void forked_children_fork(void *unused)
+{
+    (void)unused;
+    fork_beside(hold_some, free_in_each_generation);
+    must(count().blocks == HELD);
 }
 
 /* A thread that ends while another one forks. */
@@ -376,6 +431,7 @@ END_TEST
 START_TEST(forking)
 {
     run(forked_child_goes_on);
+    run(forked_children_fork);
 }
 END_TEST
 
