@@ -8,6 +8,7 @@
 #include "alloc/base/maps.h"
 #include "alloc/diagnose/findings.h"
 #include "alloc/diagnose/plain.h"
+#include "alloc/diagnose/sampled.h"
 #include "alloc/diagnose/sites.h"
 #include "alloc/diagnose/trailers.h"
 #include "alloc/heap/internal.h"
@@ -34,13 +35,16 @@ static bool is_linkers(uint32_t site)
 /* The live block that holds an address; NULL: none, or one of the dynamic linker's. */
 static const void *find_block(const void *ptr, struct hf_trailer *trailer, size_t *size)
 {
-    const void *block;
-    size_t room = hf_owned(ptr) && hf_forward == NULL ? hf_plain_block(ptr, &block) : 0;
-    if (room == 0 || hf_trailer_read(block, room, trailer) != HF_TRAILER_LIVE ||
-        is_linkers(trailer->site))
-        return NULL;
-    *size = hf_trailer_asked(room, *trailer);
-    return block;
+    const void *block = NULL;
+    if (hf_sampled_holds(ptr)) {
+        block = hf_sampled_described(ptr, trailer, size);
+    } else if (hf_owned(ptr) && hf_forward == NULL) {
+        const size_t room = hf_plain_block(ptr, &block);
+        if (room == 0 || hf_trailer_read(block, room, trailer) != HF_TRAILER_LIVE)
+            return NULL;
+        *size = hf_trailer_asked(room, *trailer);
+    }
+    return block != NULL && !is_linkers(trailer->site) ? block : NULL;
 }
 
 /* What is known of the block that begins at the event's address. */

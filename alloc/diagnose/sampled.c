@@ -390,6 +390,17 @@ size_t hf_sampled_block(const void *ptr, const void **block)
     return size;
 }
 
+const void *hf_sampled_described(const void *ptr, struct hf_trailer *trailer, size_t *size)
+{
+    const void *block;
+    if (hf_sampled_block(ptr, &block) == 0)
+        return NULL;
+    const struct slot *slot = slot_at(ptr);
+    *trailer = described(slot);
+    *size = slot->size;
+    return block;
+}
+
 size_t hf_sampled_measure(const void *ptr, struct hf_call_site call)
 {
     const struct slot *slot = slot_at(ptr);

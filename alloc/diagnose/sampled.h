@@ -59,6 +59,9 @@ void hf_sampled_claim(void *ptr, struct hf_site site, enum hf_block_kind kind);
 /* The requested size and the first byte of the live block that holds an address; 0 and NULL if
  * there is none. A block of no bytes counts as one byte. */
 size_t hf_sampled_block(const void *ptr, const void **block);
+/* The first byte of the live block that holds an address, what its trailer would tell, and the
+ * requested size; NULL if there is none. */
+const void *hf_sampled_described(const void *ptr, struct hf_trailer *trailer, size_t *size);
 /* The requested size of a live block, by its first byte; otherwise records a fault, and 0. */
 size_t hf_sampled_measure(const void *ptr, struct hf_call_site call);
 

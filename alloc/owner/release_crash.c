@@ -15,6 +15,8 @@ enum {
     FRAMES_MAX = 16,
     REGISTERS_MAX = 16,
     HEADERS = 64 << 10, /* where a chunk of memory begins, as far as anyone keeps its books */
+    INDEX_BITS = 13,    /* of a table's last level, at the least: jemalloc has 16 or 18 */
+    HELD_MIN = 32,      /* registers hold smaller numbers for other reasons */
     PAGE_MIN = 12,
     PAGE_MAX = 21,
     CHUNK_MAX = 30
@@ -96,22 +98,56 @@ static size_t read_registers(const ucontext_t *thread, uintptr_t out[REGISTERS_M
     return count;
 }
 
-/* Whether a fault is where an allocator keeps what it knows about a block: right before it, where
- * the page or a larger chunk around it begins, or in a table that the page's number leads into, of
- * which there is nothing. */
-static bool is_computed(uintptr_t fault, uintptr_t block)
+static bool register_holds(const ucontext_t *thread, uintptr_t value)
 {
-    for (unsigned shift = PAGE_MIN; shift <= CHUNK_MAX; shift++)
+    if (value < HELD_MIN)
+        return false;
+#if defined(__x86_64__)
+    for (int i = REG_R8; i <= REG_RCX; i++)
+        if ((uintptr_t)thread->uc_mcontext.gregs[i] == value)
+            return true;
+#elif defined(__aarch64__)
+    for (int i = 0; i <= 30; i++)
+        if ((uintptr_t)thread->uc_mcontext.regs[i] == value)
+            return true;
+#else
+    (void)thread;
+#endif
+    return false;
+}
+
+/* Whether the number of a block's page has certain lowest bits, for pages of any size. */
+static bool is_index(uintptr_t index, uintptr_t mask, uintptr_t block)
+{
+    for (unsigned shift = PAGE_MIN; shift <= PAGE_MAX; shift++)
+        if (((block >> shift) & mask) == index)
+            return true;
+    return false;
+}
+
+/*
+ * Whether a fault is where an allocator keeps what it knows about a block: right before it, where
+ * the page or a larger chunk around it begins, or in a table that the page's number leads into, of
+ * which there is nothing.
+ *
+ * The first entries of such a table lie where a null pointer leads that is followed to a member.
+ * The member's place is part of the instruction, while the entry's was computed: a register has it,
+ * or its index.
+ */
+static bool is_computed(uintptr_t fault, uintptr_t block, const ucontext_t *thread)
+{
+    const bool low = fault >> PAGE_MIN == 0;
+    for (unsigned shift = PAGE_MIN; !low && shift <= CHUNK_MAX; shift++)
         if (fault < block && fault - (block & -((uintptr_t)1 << shift)) < HEADERS)
             return true;
-    if (fault >> PAGE_MIN == 0)
-        return false; /* what a null pointer was to lead to */
     for (unsigned entry = 3; entry <= 4; entry++) {
         const uintptr_t index = fault >> entry;
-        const uintptr_t mask = ~(uintptr_t)0 >> __builtin_clzl(index);
-        for (unsigned shift = PAGE_MIN; shift <= PAGE_MAX; shift++)
-            if (((block >> shift) & mask) == index)
-                return true;
+        const uintptr_t mask =
+            low ? ((uintptr_t)1 << INDEX_BITS) - 1 : ~(uintptr_t)0 >> __builtin_clzl(index);
+        if (low && !register_holds(thread, fault) && !register_holds(thread, index))
+            continue;
+        if (is_index(index, mask, block))
+            return true;
     }
     return false;
 }
@@ -130,7 +166,7 @@ bool hf_release_crash_find(const siginfo_t *info, const void *context,
         return false;
     const size_t count = innermost ? read_registers(context, registers) : 0;
     for (size_t i = 0; i < count && out->block == NULL; i++)
-        if ((named == RELEASES || is_computed((uintptr_t)info->si_addr, registers[i])) &&
+        if ((named == RELEASES || is_computed((uintptr_t)info->si_addr, registers[i], context)) &&
             is_block((const void *)registers[i], out->map))
             out->block = (const void *)registers[i];
     return named == RELEASES || out->block != NULL;

@@ -177,7 +177,8 @@ size_t hf_heap_room(const void *ptr)
     return wrong < 0 ? room : 0;
 }
 
-/* Large blocks start at pages. */
+/* Large blocks start at pages, those of a span side by side; but behind a span's last block is a
+ * rest, and what comes next may start right where the span ends. */
 uintptr_t hf_heap_next(uintptr_t address)
 {
     enum { PAGE = 4096 };
@@ -185,7 +186,12 @@ uintptr_t hf_heap_next(uintptr_t address)
     if (!hf_entry_has_span(entry))
         return (address | (PAGE - 1)) + 1;
     const uint32_t size = hf_classes[entry->class].size;
-    return address + (size - ((uint32_t)address - entry->first) % size);
+    const uintptr_t next = address + (size - ((uint32_t)address - entry->first) % size);
+    const uintptr_t border = (address | (HF_UNIT - 1)) + 1;
+    if (next <= border || !hf_has_entry((const void *)border))
+        return next;
+    /* The entries of a span, and no others in use, have the same. */
+    return hf_entry_of((const void *)border)->state != entry->state ? border : next;
 }
 
 int hf_heap_count(struct hf_heap_numbers *out)

@@ -1,16 +1,17 @@
 /*
  * Frees some of another object's blocks, loses some, and keeps some reachable in every way that
- * counts. With an argument, it loses none.
+ * counts. With an argument, it loses none, or with "many", more, of all sizes: neighbouring blocks.
  */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 
 void *maker_block(size_t size);
 void maker_own(void);
 
-enum { FREED = 20, LOST = 7, SIZE = 100 };
+enum { FREED = 20, LOST = 7, SIZE = 100, MANY = 40, LARGEST = 50000 };
 
 struct link {
     struct link *next;
@@ -46,11 +47,11 @@ static __attribute__((noinline)) void keep(void)
     by_large = (char *)large + (2 << 20);
 }
 
-static __attribute__((noinline)) void lose(void)
+static __attribute__((noinline)) void lose(int count, size_t size)
 {
     void *first = NULL;
-    for (int i = 0; i < LOST; i++) { /* they point to each other, in a circle */
-        void **block = maker_block(SIZE);
+    for (int i = 0; i < count; i++) { /* they point to each other, in a circle */
+        void **block = maker_block(size);
         first = first != NULL ? first : block;
         *block = first;
     }
@@ -73,10 +74,18 @@ static __attribute__((noinline)) void wipe(void)
         room[i] = 0;
 }
 
-static void *work(void *losing)
+static __attribute__((noinline)) void lose_many(void)
 {
-    if (losing != NULL)
-        lose();
+    for (size_t size = SIZE; size < LARGEST; size += size / 4)
+        lose(MANY, size);
+}
+
+static void *work(void *what)
+{
+    if (what == NULL)
+        lose(LOST, SIZE);
+    else if (strcmp(what, "many") == 0)
+        lose_many();
     wipe();
     return NULL;
 }
@@ -84,10 +93,9 @@ static void *work(void *losing)
 int main(int count, char **arguments)
 {
     pthread_t thread;
-    (void)arguments;
     keep();
     /* On another thread's stack, which is gone at the end. */
-    if (pthread_create(&thread, NULL, work, count == 1 ? &thread : NULL) != 0)
+    if (pthread_create(&thread, NULL, work, count > 1 ? arguments[1] : NULL) != 0)
         return 1;
     pthread_join(thread, NULL);
     give(FREED);

@@ -52,6 +52,15 @@ class Leaks(unittest.TestCase):
         ).stdout.decode()
         self.assertRegex(text, r"others freed +give ")
 
+    def test_no_neighbour_is_overlooked(self):
+        sizes = [100]
+        while sizes[-1] * 5 // 4 < 50000:
+            sizes.append(sizes[-1] + sizes[-1] // 4)
+        run = self.diagnose(arguments.leaks, "many", options=["--leaks", "--sample", "0"])
+        self.assertEqual((run.status, run.output), (0, "ended\n"), run.errors)
+        (finding,) = run.report["findings"]
+        self.assertEqual((finding["count"], finding["bytes"]), (40 * len(sizes), 40 * sum(sizes)))
+
     def test_strict_mode_goes_on(self):
         run = self.diagnose(arguments.leaks, mode="strict")
         self.assertEqual((run.status, run.output), (0, "ended\n"), run.errors)

@@ -93,6 +93,18 @@ static void freed_inside(void)
     give(malloc(100));
 }
 
+/* A private allocator's table of pages has one part for each 1 GiB of addresses. Of this heap's
+ * there is none, and the entries of the first 2 MiB are then where a null pointer leads. */
+static void freed_inside_far(void)
+{
+    enum { PART = 1 << 30, LOW = 2 << 20 };
+    void *block;
+    do
+        block = hidden(malloc(100));
+    while ((uintptr_t)block % PART < LOW);
+    give(block);
+}
+
 /* Not the beginning of a block: what the module crashes over has no owner that could be named. */
 static void freed_inside_a_block(void)
 {
@@ -299,6 +311,7 @@ static const struct named_case cases[] = {
     {"resized-here", resized_here},
     {"measured-here", measured_here},
     {"freed-inside", freed_inside},
+    {"freed-inside-far", freed_inside_far},
     {"freed-inside-a-block", freed_inside_a_block},
     {"misses", misses},
     {"line", line},

@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import unittest
+from itertools import product
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -50,10 +51,16 @@ class ModulesTest(DiagnosisTest):
                 return path
         self.skipTest(f"there is no {name}.so: its parts are not installed")
 
-    def cross(self, case, *modules, status=0, output="survived\n"):
+    def cross(self, case, *modules, status=0, output="survived\n", options=()):
         environment = {**os.environ, "MODULES": ":".join(map(self.module, modules))}
         command = [arguments.program, case]
-        run = Diagnosis(arguments.homefree, command, folder=self.folders.new(), env=environment)
+        run = Diagnosis(
+            arguments.homefree,
+            command,
+            folder=self.folders.new(),
+            options=options,
+            env=environment,
+        )
         self.assertEqual((run.status, run.output), (status, output), run.errors)
         return run
 
@@ -86,9 +93,12 @@ class Private(ModulesTest):
         self.assertEqual(self.cross("measured-here", "private").report["findings"], [])
 
     def test_crash_over_a_block_of_the_heap(self):
-        for module in ("private", "private-stripped"):
-            with self.subTest(module):
-                run = self.cross("freed-inside", module, status=-signal.SIGSEGV, output="")
+        """Near to where a part of its table of pages begins, further on, and a sampled block."""
+        cases = (("freed-inside", "0"), ("freed-inside-far", "0"), ("freed-inside", "1"))
+        for (case, sample), module in product(cases, ("private", "private-stripped")):
+            with self.subTest(case, sample=sample, module=module):
+                options = ["--sample", sample]
+                run = self.cross(case, module, status=-signal.SIGSEGV, output="", options=options)
                 (finding,) = run.report["findings"]
                 self.assertEqual((finding["rule"], finding["bytes"]), ("foreign-free", 100))
                 self.assertEqual(finding["allocated"]["allocator"], "heap")
