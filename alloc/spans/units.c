@@ -250,7 +250,7 @@ void hf_units_trim(bool everything)
 
 bool hf_units_are_idle(void)
 {
-    return unused > clean_ones + 4 * MOST && unused > all / 2;
+    return unused > clean_ones + (size_t)4 * MOST && unused > all / 2;
 }
 
 uint64_t hf_units_unused(void)
