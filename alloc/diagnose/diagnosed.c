@@ -255,7 +255,7 @@ static void *resize_small(void *ptr, const struct hf_small *block, size_t size, 
         return NULL;
     memcpy(resized, ptr, size < block->room - HF_TRAILER ? size : block->room - HF_TRAILER);
     hf_trailer_write_freed(ptr, block->room, freed);
-    hf_heap_return(ptr, block->class);
+    hf_heap_return(ptr);
     return resized;
 }
 
@@ -339,7 +339,7 @@ size_t hf_diagnosed_usable(const void *ptr, struct hf_call_site call)
                           : without_trailer(ptr, hf_plain_usable(ptr, call.caller));
 }
 
-/* ---- the seam's other names ---- */
+/* ---- the front end's other names ---- */
 
 /* Who calls these is libhomefree itself. */
 

@@ -1,9 +1,9 @@
 /*
- * The plain heap beneath the diagnosed one: what its front end implements (heap/front_end.h),
- * under the names that rename.txt gives it in libhomefree-diagnose.so. Everything above the seam
- * calls the names of the seam, and so gets the diagnosed heap.
+ * The plain heap beneath the diagnosed one: what the front end implements (heap/front_end.h), under
+ * the names that rename.txt gives it in libhomefree-diagnose.so. Everything above calls the names
+ * of front_end.h, and so gets the diagnosed heap.
  *
- * Owns nothing. The rules of the seam hold.
+ * Owns nothing. The rules of that header hold.
  */
 #ifndef HOMEFREE_PLAIN_H
 #define HOMEFREE_PLAIN_H

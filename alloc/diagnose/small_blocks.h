@@ -53,7 +53,7 @@ hf_small_free(void *ptr, struct hf_stated stated, struct hf_call_site call, size
     hf_trailer_write_freed(ptr, block.room, recent->freed);
     if (place != 0)
         hf_recent_prefer(recent, ptr);
-    hf_heap_return(ptr, block.class);
+    hf_heap_return(ptr);
     return true;
 }
 

@@ -19,8 +19,8 @@
  * one share the first. Entering costs one exchange. heap/fork_gate.c owns the cells; any thread may
  * enter at any stage, in signal handlers too.
  */
-#ifndef HOMEFREE_JEMALLOC_FORK_GATE_H
-#define HOMEFREE_JEMALLOC_FORK_GATE_H
+#ifndef HOMEFREE_FORK_GATE_H
+#define HOMEFREE_FORK_GATE_H
 
 #include <stdbool.h>
 #include <stddef.h>

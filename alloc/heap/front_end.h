@@ -26,12 +26,6 @@ struct hf_region_bounds {
 extern struct hf_region_bounds hf_region __attribute__((visibility("hidden")));
 #define HF_REGION_MOST ((uintptr_t)32 << 40) /* no limit is higher */
 
-/* Whether a block of that size is worth moving with its pages, and what does so: `size` bytes, to
- * where `to_size` bytes are free. Never needs memory for more than a piece of both. False if the
- * pages at `from`, which are empty afterwards, could not be mapped again. */
-bool hf_region_moves(size_t size);
-bool hf_region_move(char *to, size_t to_size, char *from, size_t size);
-
 /* The functions that a copy of libhomefree calls if another copy is the heap (instance.h). */
 struct hf_heap_functions {
     void *(*malloc)(size_t size);
@@ -135,9 +129,9 @@ void *hf_heap_realloc(void *ptr, size_t size, const void *caller);
 /* The same, for small blocks: one that stays, or one of the calling thread's that moves to another.
  * NULL says nothing, and nothing has changed. No lock; leaves errno alone. ptr: any. */
 void *hf_heap_realloc_cached(void *ptr, size_t size);
-/* A block of the calling thread's cache; NULL if it has none, or if a slow path is due, as in a
- * copy that forwards, and while hf_watching is set. Leaves errno alone. alignment: a power of two.
- */
+/* A block that the calling thread has at hand; NULL if it has none, or if a slow path is due, as in
+ * a copy that forwards, and while hf_watching is set. Leaves errno alone. alignment: a power of
+ * two. */
 void *hf_heap_aligned_cached(size_t alignment, size_t size);
 /* alignment: a power of two. */
 void *hf_heap_aligned(size_t alignment, size_t size);
@@ -179,8 +173,8 @@ enum { HF_LG_PAGE = 16 };
 enum { HF_LG_PAGE = 12 };
 #endif
 
-/* Frees a small block, live and of this heap, whose class hf_small_at() told (spans/lookup.h). */
-void hf_heap_return(void *ptr, size_t class);
+/* Frees a small block, live and of this heap: hf_small_at() found it (spans/lookup.h). */
+void hf_heap_return(void *ptr);
 
 /*
  * Grounds: address ranges, never accessed, in which blocks are managed as they are in the heap
@@ -198,8 +192,7 @@ struct hf_ground;
 #define HF_GROUND_ALIGNMENT ((size_t)256)
 /* NULL if there is no memory, or there are too many. A ground is never closed. `delta` is what
  * turns an address of the ground into one that programs know. `lacks` tells how much of some
- * addresses has no memory yet, or any number above `most`; it is called under that lock,
- * too. */
+ * addresses has no memory yet, or any number above `most`; it is called under that lock, too. */
 struct hf_ground *hf_ground_open(void *(*grow)(void *space, size_t size),
                                  size_t (*lacks)(void *space, const void *at, size_t size,
                                                  size_t most),
@@ -207,7 +200,7 @@ struct hf_ground *hf_ground_open(void *(*grow)(void *space, size_t size),
 /* A small block at a multiple of HF_GROUND_ALIGNMENT, of which the size is a multiple too; NULL if
  * grow gave nothing. */
 void *hf_ground_take(struct hf_ground *ground, size_t size);
-/* Calls visit for each block of that size in the thread's cache, until it returns false. */
+/* Calls visit for each block of that size that the thread has at hand, until it returns false. */
 bool hf_ground_each_cached(const struct hf_ground *ground, size_t size,
                            bool (*visit)(void *context, void *at, size_t size), void *context);
 /* Gives a small block back that was claimed, or that nobody has seen. */
@@ -223,7 +216,7 @@ void hf_ground_give_pages(struct hf_ground *ground, void *at, bool keep);
 bool hf_ground_claim(void *at);
 /* Gets `size` more bytes from grow. They never merge with what lies below. */
 bool hf_ground_add(struct hf_ground *ground, size_t size);
-/* Empties this thread's cache and merges all free ranges. */
+/* Empties this thread's stacks and merges all free ranges. */
 void hf_ground_empty(struct hf_ground *ground);
 /* Calls visit for each free range. visit runs under the ground's lock. */
 void hf_ground_each_free(struct hf_ground *ground,

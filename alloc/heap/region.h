@@ -46,6 +46,12 @@ void *hf_region_map_aligned(size_t size, size_t alignment, int protection);
  * thread, inside the gate. */
 uint8_t *hf_region_table(unsigned shift);
 
+/* Whether a block of that size is worth moving with its pages, and what does so: `size` bytes, to
+ * where `to_size` bytes are free. Never needs memory for more than a piece of both. False if the
+ * pages at `from`, which are empty afterwards, could not be mapped again. */
+bool hf_region_moves(size_t size);
+bool hf_region_move(char *to, size_t to_size, char *from, size_t size);
+
 /* Whether there may be so many blocks of that size, or larger ones, that lie where hf_region_move()
  * has moved them: each is a mapping. Any thread, without a lock. */
 bool hf_region_can_move(size_t size);

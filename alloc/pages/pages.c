@@ -354,10 +354,11 @@ static void clear(void *at, size_t size)
 
 void *hf_pages_take_fresh(size_t size, size_t alignment, bool *fresh)
 {
-    void *first = take_first(hf_pages_size(size), alignment);
+    const size_t bytes = hf_pages_size(size);
+    void *first = take_first(bytes, alignment);
     if (first != NULL) {
         *fresh = true;
-        count_taken(hf_pages_size(size));
+        count_taken(bytes);
         return first;
     }
     if (HF_UNLIKELY(!start()))
@@ -368,8 +369,7 @@ void *hf_pages_take_fresh(size_t size, size_t alignment, bool *fresh)
     hf_beneath_rise(before);
     if (HF_UNLIKELY(at == NULL))
         return NULL;
-    size = hf_pages_size(size);
-    count_taken(size);
+    count_taken(bytes);
     return at;
 }
 

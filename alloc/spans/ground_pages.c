@@ -215,7 +215,7 @@ void hf_ground_freed_empty(struct hf_ground *ground)
     ground->freed_count = 0;
 }
 
-/* ---- the seam ---- */
+/* ---- for the rest of alloc/ ---- */
 
 void *hf_ground_take_pages(struct hf_ground *ground, size_t size, size_t alignment)
 {

@@ -1,7 +1,7 @@
 /*
- * The hot functions of the seam (heap/front_end.h): hf_malloc and hf_free, each one function with
- * the ownership test and the fast paths of small.h, and those that realloc, aligned_alloc and the
- * diagnosed heap try first. Owns nothing.
+ * The hot functions of the front end (heap/front_end.h): hf_malloc and hf_free, each one function
+ * with the ownership test and the fast paths of small.h, and those that realloc, aligned_alloc and
+ * the diagnosed heap try first. Owns nothing.
  *
  * Any function here may be the first that the process calls. The fast paths fail in a thread
  * without a local heap, in a copy that forwards, and while somebody watches; the slow ones begin
@@ -145,9 +145,8 @@ void hf_free(void *ptr)
     free_owned(ptr);
 }
 
-void hf_heap_return(void *ptr, size_t class)
+void hf_heap_return(void *ptr)
 {
-    (void)class; /* the block's entry has it */
     free_owned(ptr);
 }
 

@@ -200,7 +200,7 @@ const struct hf_live_blocks hf_blocks_live = {
     .large_least = HF_LARGE_KEPT,
 };
 
-/* ---- the seam ---- */
+/* ---- for the rest of alloc/ ---- */
 
 const struct hf_heaps_functions *hf_heaps(void)
 {
