@@ -101,6 +101,7 @@ int hf_beneath_key_create(pthread_key_t *key, void (*destructor)(void *));
 int hf_beneath_setspecific(pthread_key_t key, const void *data);
 void *hf_beneath_getspecific(pthread_key_t key);
 int hf_beneath_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void));
+int hf_beneath_atfork_in_child(void (*prepare)(void), void (*parent)(void), void (*child)(void));
 char *hf_beneath_getenv(const char *name);
 ssize_t hf_beneath_readlink(const char *path, char *buffer, size_t size);
 long hf_beneath_syscall(long number, ...);
@@ -134,6 +135,25 @@ int hf_beneath_atfork(void (*prepare)(void), void (*parent)(void), void (*child)
 {
     (void)prepare, (void)parent, (void)child;
     return 0;
+}
+
+/* But the list of thread data, where there is one, has those of threads that the child lacks. */
+static void (*in_child)(void); /* written as jemalloc starts */
+
+int hf_beneath_atfork_in_child(void (*prepare)(void), void (*parent)(void), void (*child)(void))
+{
+    (void)prepare, (void)parent;
+    in_child = child;
+    return 0;
+}
+
+void hf_beneath_reset_in_child(void)
+{
+    if (in_child == NULL)
+        return;
+    struct hf_beneath_seat *before = hf_beneath_sit();
+    in_child();
+    hf_beneath_rise(before);
 }
 
 /* No configuration but ours. */

@@ -29,6 +29,10 @@ void hf_beneath_release(void);
  * the process if it could not. */
 bool hf_beneath_share(void *(*copy)(const void *data));
 
+/* In a forked child, whose gate is closed: a distribution's jemalloc has thread data in each
+ * thread, and a list of them, which it makes anew. */
+void hf_beneath_reset_in_child(void);
+
 /* The last addresses that this call into jemalloc got from the region: pages that nobody has used
  * yet, and zero. Between the two calls above. */
 void hf_beneath_set_fresh(const void *at);

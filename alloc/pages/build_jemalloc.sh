@@ -53,10 +53,11 @@ END
 }
 
 # The same for what a distribution has built: no C++ operators, and a prefix for all names. It has
-# thread-local storage, and so a key whose destructor must run in each thread.
+# thread-local storage, and so a key whose destructor must run in each thread, and a list of threads'
+# data that must be made anew in a forked child.
 from_archive() {
     cp "$source" all.a
-    grep -v -e key_create -e specific names >kept
+    grep -v -e key_create -e specific names | sed 's/hf_beneath_atfork/&_in_child/' >kept
     mv kept names
     "$ar" d all.a jemalloc_cpp.pic.o >>"$log" 2>&1 || fail ar
     nm --defined-only --extern-only all.a 2>>"$log" | awk 'NF == 3 { print $3, "hf_je_" $3 }' |

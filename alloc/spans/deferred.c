@@ -4,6 +4,7 @@
 #include "alloc/spans/deferred.h"
 
 #include "alloc/base/fork_lock.h"
+#include "alloc/pages/beneath.h"
 #include "alloc/spans/call.h"
 #include "alloc/spans/ground.h"
 #include "alloc/spans/hardened.h"
@@ -100,6 +101,7 @@ void hf_heap_slow(bool closed)
 
 void hf_heap_reset_in_child(void)
 {
+    hf_beneath_reset_in_child();
     hf_locals_reset_in_child();
     hf_grounds_reset_in_child();
 }
