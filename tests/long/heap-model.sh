@@ -1,11 +1,11 @@
 #!/bin/sh
 # Random calls against a model of the heap (tests/alloc/spans/heap_model.c): late-loaded, preloaded,
-# and with full checks, for a third of the time each.
+# hardened, and with full checks, for a quarter of the time each.
 #
 # usage: heap-model.sh BUILD SECONDS
 set -u
 build=$1
-seconds=$(($2 / 3))
+seconds=$(($2 / 4))
 failed=0
 
 # way NAME HOW [NAME=VALUE…]
@@ -28,5 +28,6 @@ way() {
 library=$build/loader/libhomefree.so.1
 way 'late-loaded' "$library" HOMEFREE_CONF=
 way 'preloaded' malloc LD_PRELOAD="$build/loader/libhomefree-preload.so"
+way hardened "$library" HOMEFREE_CONF=checks:hardened
 way 'full checks' "$library" HOMEFREE_CONF=checks:full
 exit "$failed"
