@@ -122,7 +122,4 @@ struct hf_code {
 
 extern const struct hf_code hf_code_x86, hf_code_aarch64;
 
-/* What code for that machine (ELF's e_machine) is made of, or NULL. */
-const struct hf_code *hf_code_of(uint16_t machine);
-
 #endif

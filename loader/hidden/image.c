@@ -5,6 +5,7 @@
 
 #include "loader/hidden/arrays.h"
 
+#include <elf.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -517,6 +518,11 @@ bool hf_image_is_slot(const struct hf_image *image, uint64_t address)
 }
 
 /* ---- the whole ------------------------------------------------------------------------------ */
+
+const struct hf_code *hf_code_of(uint16_t machine)
+{
+    return machine == EM_X86_64 ? &hf_code_x86 : machine == EM_AARCH64 ? &hf_code_aarch64 : NULL;
+}
 
 int hf_image_open(struct hf_image *image, struct hf_elf *elf)
 {

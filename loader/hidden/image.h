@@ -58,6 +58,9 @@ struct hf_image {
     bool exports_thread_local; /* other objects can find a thread-local variable by name */
 };
 
+/* What code for a machine (ELF's e_machine) is made of, or NULL. */
+const struct hf_code *hf_code_of(uint16_t machine);
+
 /* Reads the image. Result: 0 or a negative errno; -ENOEXEC: damaged, with elf->why; -ENOTSUP: it
  * has relocations of a kind that is not known. hf_image_close() is harmless after failure. */
 int hf_image_open(struct hf_image *image, struct hf_elf *elf);

@@ -4,65 +4,23 @@
 #include "loader/hidden/scan.h"
 
 #include "loader/hidden/arrays.h"
-
 #include "loader/hidden/code.h"
+#include "loader/hidden/scan_words.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+_Static_assert((int)HF_TARGETS_PAGE == HF_REFERENCES_PAGE,
+               "pages of the index are those of targets");
+
 enum {
-    PIECE = 16,
+    PIECE = HF_TARGETS_PIECE,
+    PAGE = HF_TARGETS_PAGE,
+    PAGE_BITS = HF_TARGETS_PAGE_BITS,
     DISPLACEMENT = 4,
-    PAGE = HF_REFERENCES_PAGE,
-    PAGE_BITS = PAGE / PIECE / 8, /* bytes of the map for a page */
-    NEAR = 128                    /* how far a short jump reaches */
+    NEAR = 128 /* how far a short jump reaches */
 };
-
-/* ---- the set of targets --------------------------------------------------------------------- */
-
-int hf_targets_open(struct hf_targets *targets, uint64_t first, uint64_t size)
-{
-    targets->first = first / PAGE * PAGE;
-    targets->size = (size + (first - targets->first) + PAGE - 1) / PAGE * PAGE;
-    targets->bits = calloc(targets->size / PAGE + 1, PAGE_BITS);
-    return targets->bits != NULL ? 0 : -ENOMEM;
-}
-
-void hf_targets_close(struct hf_targets *targets)
-{
-    free(targets->bits);
-    *targets = (struct hf_targets){0};
-}
-
-void hf_targets_add(struct hf_targets *targets, uint64_t address, uint64_t size)
-{
-    const uint64_t from = address - targets->first;
-    if (from >= targets->size)
-        return;
-    const uint64_t most = targets->size - from;
-    const uint64_t last = from + (size == 0 ? 0 : size < most ? size - 1 : most - 1);
-    for (uint64_t piece = from / PIECE; piece <= last / PIECE; piece++)
-        targets->bits[piece / 8] |= (uint8_t)(1U << piece % 8);
-}
-
-static bool has(const struct hf_targets *targets, uint64_t address)
-{
-    const uint64_t from = address - targets->first;
-    return from < targets->size && (targets->bits[from / PIECE / 8] >> (from / PIECE % 8) & 1) != 0;
-}
-
-bool hf_targets_has(const struct hf_targets *targets, uint64_t address, uint64_t size)
-{
-    const uint64_t end = targets->first + targets->size;
-    uint64_t at = address < targets->first ? targets->first : address / PIECE * PIECE;
-    for (; at < end && at < address + size; at += PIECE)
-        if (has(targets, at))
-            return true;
-    return false;
-}
-
-/* ---- the scan ------------------------------------------------------------------------------- */
 
 /* Decodes one function after the other, as far as references in it are to be confirmed. */
 struct walk {
@@ -103,21 +61,6 @@ static bool is_reference(const struct walk *walk, uint64_t where, unsigned width
     const struct hf_instruction *instruction = &walk->instruction;
     return instruction->operand == target ||
            (instruction->kind != HF_CODE_OTHER && instruction->target == target);
-}
-
-bool hf_targets_is_except(const struct hf_targets *targets, uint64_t address)
-{
-    size_t first = 0, end = targets->except_count;
-    while (first < end) {
-        const size_t middle = first + (end - first) / 2;
-        if (targets->except[middle] == address)
-            return true;
-        if (targets->except[middle] < address)
-            first = middle + 1;
-        else
-            end = middle;
-    }
-    return false;
 }
 
 struct scan {
@@ -163,14 +106,14 @@ static int confirm(struct scan *scan, uint64_t here, uint64_t base, unsigned wid
     if (code != NULL)
         walk_to(&scan->walk, code, here);
     if (code == NULL || (scan->walk.broken && code->gap)) {
-        scan->ended = width == DISPLACEMENT && has(scan->targets, base) &&
+        scan->ended = width == DISPLACEMENT && hf_targets_has_piece(scan->targets, base) &&
                       !scan->visit(here, base, NULL, scan->context);
         return 0;
     }
     if (scan->walk.broken)
         return -ENOTSUP;
     for (uint64_t behind = 0; !scan->ended && behind <= (width == 1 ? 0 : 4); behind++)
-        if (has(scan->targets, base + behind) &&
+        if (hf_targets_has_piece(scan->targets, base + behind) &&
             is_reference(&scan->walk, here, width, base + behind))
             scan->ended = !scan->visit(here, base + behind, function, scan->context);
     return 0;
@@ -229,7 +172,7 @@ static int find_far(struct scan *scan)
             const struct hf_stretch *stretch =
                 hf_references_place(scan->references, places[i], &at);
             const uint64_t base = far_target(stretch, at);
-            if (!has(targets, base) && !has(targets, base + 4))
+            if (!hf_targets_has_piece(targets, base) && !hf_targets_has_piece(targets, base + 4))
                 continue;
             if (!code_of(scan)->may_branch(stretch->bytes, at) ||
                 !hf_targets_is_except(targets, base))
@@ -251,7 +194,8 @@ static int find_near_run(struct scan *scan, const struct hf_code_bytes *code, ui
         if (!code_of(scan)->may_branch_near(stretch->bytes, at))
             continue;
         const uint64_t target = near_target(stretch, at);
-        if (!has(scan->targets, target) || hf_targets_is_except(scan->targets, target))
+        if (!hf_targets_has_piece(scan->targets, target) ||
+            hf_targets_is_except(scan->targets, target))
             continue;
         const struct hf_function *function = hf_function_at(scan->functions, stretch->address + at);
         if (function != NULL && target - function->address >= function->size)
@@ -279,7 +223,7 @@ static int find_near(struct scan *scan)
                 continue;
             }
             const uint64_t first = at;
-            while (at < end && has(targets, at))
+            while (at < end && hf_targets_has_piece(targets, at))
                 at = targets->first + ((at - targets->first) / PIECE + 1) * PIECE;
             if (first == at)
                 at = targets->first + (piece + 1) * PIECE;

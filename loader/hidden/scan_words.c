@@ -1,10 +1,11 @@
 /*
- * See scan.h. Calls and jumps are found word by word. A function in which some instruction forms an
- * address, or a page, in front of a target is followed; see flow.h.
+ * See scan_words.h. Calls and jumps are found word by word. A function in which some instruction
+ * forms an address, or a page, in front of a target is followed; see flow.h.
  */
+#include "loader/hidden/scan_words.h"
+
 #include "loader/hidden/flow.h"
 #include "loader/hidden/linkage_calls.h"
-#include "loader/hidden/scan.h"
 
 #include <errno.h>
 
