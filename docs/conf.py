@@ -7,7 +7,7 @@ from pathlib import Path
 
 ROOT = Path(os.environ["HOMEFREE_DOCS_ROOT"])  # the repository
 BUILD = Path(os.environ["HOMEFREE_DOCS_BUILD"])  # a build folder with the Python package
-sys.path.insert(0, str(BUILD / "loader" / "python"))
+sys.path.insert(0, str(BUILD / "python"))
 
 project = "homefree"
 author = "the authors of homefree"

@@ -5,7 +5,7 @@
  */
 #include "fuzz.h"
 
-#include "loader/python/warm.c"
+#include "python/native/warm.c"
 
 #include <stdio.h>
 

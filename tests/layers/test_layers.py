@@ -1,11 +1,12 @@
-"""The rooms alloc, shim and loader have no circles and no upward arrows.
+"""The rooms alloc, shim, loader and python have no circles and no upward arrows.
 
 A unit is a source file with its header: the files of one stem in one folder. A unit uses another
 where it includes one of its files or where its object file needs a symbol that the other defines.
 ARCHITECTURE.md has the table of layers, lowest first. The test fails
 
 - where units use each other in a circle,
-- where a unit uses one of a higher layer, or of a layer that its row of the table does not allow,
+- where a unit uses one of a higher layer, or of a layer that its row of the table does not name, or
+  where no unit uses one of a layer that the row names,
 - where a unit that is not listed below has a constructor,
 - where a source file belongs to no layer, or two have the same name in different folders (but for
   installed headers, which users find by their folder).
@@ -39,7 +40,7 @@ parser.add_argument("--jemalloc", required=True, type=Path)
 parser.add_argument("--binaries", nargs="+", required=True, type=Path)
 parser.add_argument("--print", action="store_true")
 
-ROOMS = ("alloc", "shim", "loader")
+ROOMS = ("alloc", "shim", "loader", "python")
 SOURCES = (".c", ".cc", ".h", ".def", ".in")
 INTERFACE = "alloc/heap/front_end"
 JEMALLOC = "alloc/pages/jemalloc"
@@ -150,6 +151,12 @@ def interface_symbols(root):
     return set(re.findall(r"\bhf_\w+", text)) | {"hf_malloc", "hf_free"}
 
 
+def public_symbols(root):
+    """What the installed headers declare."""
+    texts = (path.read_text(encoding="utf-8") for path in (root / "alloc/include").rglob("*.h"))
+    return {name for text in texts for name in re.findall(r"\bhf_\w+", without_comments(text))}
+
+
 def symbol_arrows(options):
     """The symbols that object files need: {(user, used): symbols}."""
     units = object_units(options.source, options.build, options.binaries)
@@ -165,8 +172,10 @@ def symbol_arrows(options):
     home.update({name: JEMALLOC for name in ours if name.startswith("hf_")})
     home.update({name: INTERFACE for name in interface_symbols(options.source) if name in home})
     arrows = defaultdict(set)
+    public = public_symbols(options.source)
     for user, names in [(JEMALLOC, needed)] + [(units[path], symbols[path][1]) for path in units]:
-        for name in names & home.keys():
+        # The extension links libhomefree, of which it may only need what public headers declare.
+        for name in (names - public if user.startswith("python/") else names) & home.keys():
             arrows[user, home[name]].add(f"{user} needs {name}")
     if not any(unit.startswith("loader/") for unit in units.values()):
         raise SystemExit("no object files of the loader were found")
@@ -178,6 +187,14 @@ def all_arrows(options):
     for arrow, why in symbol_arrows(options).items():
         arrows[arrow] |= why
     return {arrow: why for arrow, why in arrows.items() if arrow[0] != arrow[1]}
+
+
+def circles_of(arrows):
+    """The circles of units: {(user, used): …}."""
+    graph = defaultdict(set)
+    for user, used in arrows:
+        graph[user].add(used)
+    return circles(graph)
 
 
 # ---- the table of layers -------------------------------------------------------------------------
@@ -201,10 +218,8 @@ class Layers:
         for rank, (name, places, uses) in enumerate(rows):
             for place in re.findall(r"`([^`]+)`", places):
                 self.places[place.rstrip("/")] = rank
-            lower = set(range(rank))
-            if uses == "nothing":
-                lower = set()
-            elif uses != "all lower layers":
+            lower = set()
+            if uses != "nothing":
                 lower = {self.rank(used, name) for used in uses.split(", ")}
             if any(used >= rank for used in lower):
                 raise SystemExit(f"ARCHITECTURE.md: layer {name} may use a higher layer")
@@ -262,14 +277,21 @@ class Arrows(Lists):
                 wrong.append(self.because((user, used)))
         self.must_be_none(wrong, "the table of layers in ARCHITECTURE.md does not allow this")
 
+    def test_no_row_names_what_its_layer_does_not_use(self):
+        unused = {
+            (rank, used) for rank, allowed in self.layers.allowed.items() for used in allowed
+        } - {(self.layers.of(user), self.layers.of(used)) for user, used in self.arrows}
+        names = self.layers.names
+        self.must_be_none(
+            [f"{names[rank]}: {names[used]}" for rank, used in sorted(unused) if rank != used],
+            "the table of layers in ARCHITECTURE.md names more than is used",
+        )
+
     def test_no_circles(self):
         arrows = self.arrows.keys() - BREACHES
-        graph = defaultdict(set)
-        for user, used in arrows:
-            graph[user].add(used)
         found = [
             self.because(arrow)
-            for circle in circles(graph)
+            for circle in circles_of(arrows)
             for arrow in sorted(arrows)
             if set(circle).issuperset(arrow)
         ]
@@ -309,7 +331,7 @@ if __name__ == "__main__":
         arrows = all_arrows(options)
         for (user, used), why in sorted(arrows.items()):
             print(f"{user} -> {used}: {'; '.join(sorted(why))}")
-        for circle in circles(arrows):
+        for circle in circles_of(arrows):
             print("circle:", ", ".join(sorted(circle)))
         sys.exit()
     unittest.main(argv=[sys.argv[0], *arguments])

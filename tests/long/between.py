@@ -163,7 +163,7 @@ def main():
                     "crossers",
                 ],
                 cwd=folder,
-                env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(build / "loader/python")},
+                env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(build / "python")},
                 stdout=subprocess.PIPE,
                 text=True,
             )

@@ -79,7 +79,7 @@ def groups(build, cycles):
 def growth(build, python, how, cycles):
     """[KiB a cycle, mappings, descriptors] that interpreters of CPython's own module leave."""
     prefix = [build / "loader/command/homefree", "run", "--"] if how == "run" else []
-    environment = commands.environment(PYTHONPATH=build / "loader/python")
+    environment = commands.environment(PYTHONPATH=build / "python")
     status, output = commands.run(
         *prefix, python, "-c", GROWTH, cycles, how, env=environment, seconds=600
     )

@@ -23,7 +23,7 @@ def main():
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
     parser.add_argument("seconds", type=int)
     arguments = parser.parse_args()
-    package = arguments.build.resolve() / "loader/python"
+    package = arguments.build.resolve() / "python"
     environment = {
         **os.environ,
         "PYTHONPATH": str(package),

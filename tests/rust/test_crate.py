@@ -44,7 +44,7 @@ def run(*command, cwd=None, **more):
 
 PLACE = pathlib.Path(tempfile.mkdtemp(prefix="homefree-rust-"))
 VARIABLES = {
-    "PYTHONPATH": str(BUILD / "loader/python"),
+    "PYTHONPATH": str(BUILD / "python"),
     "PYO3_PYTHON": sys.executable,
     "CARGO_TARGET_DIR": str(PLACE / "target"),
     "CARGO_PROFILE_DEV_DEBUG": "0",
@@ -128,7 +128,7 @@ class TestBuildScript(unittest.TestCase):
             self.assertIn(word, result.stderr)
 
     def test_python_knows(self):
-        site = str(BUILD / "loader/python")
+        site = str(BUILD / "python")
         _, argument = self.works(PYO3_PYTHON=sys.executable, PYTHONPATH=site)
         self.assertIn(f"-rpath,{BUILD}/loader", argument)
 
@@ -204,7 +204,7 @@ class TestModule(unittest.TestCase):
     def setUpClass(cls):
         cargo("build", "--offline", folder="module")
         cls.file = PLACE / "target/debug/libcrossing.so"
-        sys.path.insert(0, str(BUILD / "loader/python"))
+        sys.path.insert(0, str(BUILD / "python"))
         loader = importlib.machinery.ExtensionFileLoader("crossing", str(cls.file))
         spec = importlib.util.spec_from_loader("crossing", loader)
         cls.module = importlib.util.module_from_spec(spec)

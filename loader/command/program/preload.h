@@ -8,7 +8,7 @@
 /* The library itself, which `homefree doctor` preloads. */
 #define HF_PRELOAD_LIBRARY "libhomefree.so.1"
 
-/* Set for the command by `python -m homefree` (loader/python/homefree/__main__.py); no program that
+/* Set for the command by `python -m homefree` (python/homefree/__main__.py); no program that
  * the command runs gets it. */
 #define HF_PYTHON_VARIABLE "HOMEFREE_PYTHON"
 

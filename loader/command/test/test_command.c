@@ -1,5 +1,5 @@
 /*
- * `homefree test`: becomes the harness, a program in Python (loader/python/homefree/harness).
+ * `homefree test`: becomes the harness, a program in Python (python/homefree/harness).
  *
  * Owns: the options, their help, the messages about wrong usage, and which Python runs the harness.
  * The options are handed on as they are. Nothing stays between the caller and the harness. One

@@ -153,7 +153,7 @@ def programs(build):
         "strings",
     ):
         found[name] = Program([here / "failures-operations", name, plain, module])
-    package = build / "loader/python"
+    package = build / "python"
     guest = Path(__file__).with_name("python_rounds.py")
     extension = build / "tests/load/modules/multi.so"
     for name in ("install", "load", "python-private", "python-adopt"):

@@ -179,7 +179,7 @@ def examples(build, python, text):
     for name, source in ("greet", "minimal/greet.cc"), ("words", "jit_cached/words.c"):
         subprocess.run(
             [python, "-c", code, name, ROOT / "examples" / source, folder],
-            env={**os.environ, "PYTHONPATH": str(build / "loader/python")},
+            env={**os.environ, "PYTHONPATH": str(build / "python")},
             check=True,
         )
     return folder
@@ -191,7 +191,7 @@ def try_one(build, python, package, code, threads, more=()):
         [python, GUEST, str(threads), "2", code],
         env={
             **{k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "LD_"))},
-            "PYTHONPATH": os.pathsep.join(map(str, [*more, build / "loader/python"])),
+            "PYTHONPATH": os.pathsep.join(map(str, [*more, build / "python"])),
         },
         stdin=subprocess.DEVNULL,
         capture_output=True,

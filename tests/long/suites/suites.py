@@ -96,7 +96,7 @@ def is_of_interpreters(path):
 
 def package(build):
     """The folder of homefree's package in a build folder."""
-    return Path(build).resolve() / "loader" / "python"
+    return Path(build).resolve() / "python"
 
 
 def prefix(build, how):

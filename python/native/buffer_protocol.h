@@ -6,7 +6,7 @@
 #ifndef HOMEFREE_BUFFER_PROTOCOL_H
 #define HOMEFREE_BUFFER_PROTOCOL_H
 
-#include "loader/python/extension_module.h"
+#include "python/native/module_state.h"
 
 #if defined(Py_LIMITED_API) && Py_LIMITED_API + 0 < 0x030b0000
 

@@ -3,7 +3,7 @@
  * nothing; a capsule drops its watch when it is destroyed. homefree/check.py documents the
  * functions for users.
  */
-#include "loader/python/extension_module.h"
+#include "python/native/module_state.h"
 
 #include <errno.h>
 #include <homefree/homefree.h>

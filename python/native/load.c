@@ -7,7 +7,7 @@
  * Errors are OSError with the errno, a reason in one line and the path; _load.py turns them into
  * ImportError.
  */
-#include "loader/python/extension_module.h"
+#include "python/native/module_state.h"
 
 #include "loader/inspect/inspect.h"
 #include "loader/inspect/module_functions.h"

@@ -8,7 +8,8 @@
  * copies. Owns nothing; CPython guards its registry. Functions are called by attached threads. A
  * parcel that nobody has received may be dropped by any thread.
  */
-#include "loader/python/crossing.h"
+#include "python/native/crossing.h"
+#include "python/native/module_parts.h"
 
 #include <dlfcn.h>
 #include <homefree/homefree.h>
@@ -30,14 +31,15 @@ static struct homefree_state *state_of(PyObject *module)
     return PyModule_GetState(module);
 }
 
-/* This interpreter's own _homefree. */
+/* This interpreter's own _homefree, with the parts that this file belongs to. */
 static PyObject *own_module(void)
 {
     PyObject *module = PyImport_ImportModule("homefree._homefree");
-    if (module == NULL || homefree_add_interpreters(module) == 0)
-        return module;
-    Py_DECREF(module);
-    return NULL;
+    PyObject *added = module != NULL ? PyObject_CallMethod(module, "add_interpreters", NULL) : NULL;
+    if (added == NULL)
+        Py_CLEAR(module);
+    Py_XDECREF(added);
+    return module;
 }
 
 /* ---- CPython's registry ---- */

@@ -8,8 +8,8 @@
  * is unusual is left to it. A text that differs from its text finds nothing, which costs time but
  * does no harm.
  */
-#include "loader/python/extension_module.h"
-#include "loader/python/warm.h"
+#include "python/native/module_state.h"
+#include "python/native/warm.h"
 
 #include <ctype.h>
 #include <limits.h>

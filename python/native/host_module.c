@@ -4,7 +4,7 @@
  * functions for users. Functions are called with the GIL held; those that take the loader's lock or
  * the heap's locks release it.
  */
-#include "loader/python/extension_module.h"
+#include "python/native/module_parts.h"
 
 #include <errno.h>
 #include <homefree/homefree.h>

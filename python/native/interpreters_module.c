@@ -3,7 +3,7 @@
  * group belongs to its capsule, which ends it only if nobody has done so before. Functions are
  * called by attached threads and detach while interpreters start and end.
  */
-#include "loader/python/crossing.h"
+#include "python/native/crossing.h"
 
 #include <errno.h>
 #include <homefree/homefree.h>

@@ -3,7 +3,7 @@
  * may import it, including those with a GIL of their own: its data belongs to the module object,
  * and libhomefree may be called by any thread.
  */
-#include "loader/python/extension_module.h"
+#include "python/native/module_parts.h"
 
 #include <homefree/homefree.h>
 
@@ -11,17 +11,6 @@
  * versions that know it, and an older CPython rejects unknown numbers. */
 #define SLOT_MULTIPLE_INTERPRETERS 3 /* 3.12 */
 #define PER_INTERPRETER_GIL        ((void *)2)
-
-void *homefree_grown(void *array, size_t *room, size_t count, size_t size)
-{
-    if (count < *room)
-        return array;
-    size_t doubled = *room * 2 + 32;
-    void *grown = hf_reallocarray(array, doubled, size);
-    if (grown != NULL)
-        *room = doubled;
-    return grown;
-}
 
 static int add_functions(PyObject *module, PyMethodDef *const *tables, size_t count)
 {
@@ -31,7 +20,9 @@ static int add_functions(PyObject *module, PyMethodDef *const *tables, size_t co
     return 0;
 }
 
-int homefree_add_interpreters(PyObject *module)
+/* Adds the parts for homefree.interpreters, if that was not done yet: importing homefree alone does
+ * without them. Returns 0, or -1 with an exception set. */
+static int add_interpreters_parts(PyObject *module)
 {
     static PyMethodDef *const tables[] = {homefree_crossing_methods, homefree_parcel_methods,
                                           homefree_layout_methods, homefree_work_methods,
@@ -55,7 +46,7 @@ PyDoc_STRVAR(interpreters_doc,
 static PyObject *add_interpreters(PyObject *module, PyObject *unused)
 {
     (void)unused;
-    if (homefree_add_interpreters(module) != 0)
+    if (add_interpreters_parts(module) != 0)
         return NULL;
     Py_RETURN_NONE;
 }

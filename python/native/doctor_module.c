@@ -2,7 +2,7 @@
  * homefree.doctor()'s part of the extension: writes the record of this process (hf_doctor_record).
  * No state; any thread that holds the GIL.
  */
-#include "loader/python/extension_module.h"
+#include "python/native/module_state.h"
 
 #include <homefree/homefree.h>
 

@@ -4,7 +4,8 @@
  * a certain shape. A memoryview can be cast to a few formats alone. Each object owns a buffer of
  * what it shows and its own copy of the layout; functions are called by attached threads.
  */
-#include "loader/python/layout.h"
+#include "python/native/layout.h"
+#include "python/native/module_parts.h"
 
 #include <homefree/homefree.h>
 #include <string.h>

@@ -7,7 +7,7 @@
 #ifndef HOMEFREE_CROSSING_H
 #define HOMEFREE_CROSSING_H
 
-#include "loader/python/extension_module.h"
+#include "python/native/module_state.h"
 
 struct homefree_parcel;
 

@@ -13,10 +13,11 @@
  *   interpreter of homefree's does not end until the buffer was released; a guest (guests.h) does,
  *   and then the buffer is leaked.
  */
-#include "loader/python/crossing.h"
+#include "python/native/crossing.h"
+#include "python/native/module_parts.h"
 
-#include "loader/python/buffer_protocol.h"
-#include "loader/python/layout.h"
+#include "python/native/buffer_protocol.h"
+#include "python/native/layout.h"
 
 #include <errno.h>
 #include <homefree/homefree.h>

@@ -2,7 +2,7 @@
  * homefree.diagnose()'s part of the extension: parts of a run, as capsules, which end their part.
  * No state; any attached thread.
  */
-#include "loader/python/extension_module.h"
+#include "python/native/module_state.h"
 
 #include <homefree/diagnose.h>
 #include <homefree/homefree.h>

@@ -14,8 +14,8 @@
  * once, before anybody can call them (`array` by an atomic store, when it is known), and what
  * libhomefree guards.
  */
-#ifndef HOMEFREE_EXTENSION_MODULE_H
-#define HOMEFREE_EXTENSION_MODULE_H
+#ifndef HOMEFREE_PYTHON_MODULE_STATE_H
+#define HOMEFREE_PYTHON_MODULE_STATE_H
 
 #define PY_SSIZE_T_CLEAN
 #include <pyconfig.h> /* says whether this CPython is free-threaded */
@@ -38,44 +38,10 @@
 #    define HOMEFREE_END_ALONE()         ((void)0)
 #endif
 
-/* host_module.c */
-extern PyMethodDef homefree_host_methods[];
-/* doctor_module.c: homefree.doctor() */
-extern PyMethodDef homefree_doctor_methods[];
-/* diagnose_module.c: homefree.diagnose() */
-extern PyMethodDef homefree_diagnose_methods[];
-/* check.c: homefree.check */
-extern PyMethodDef homefree_check_methods[];
-/* load.c: homefree.load() */
-extern PyMethodDef homefree_load_methods[] __attribute__((weak));
-/* interpreter_load.c: extension modules in interpreters with a GIL of their own */
-extern PyMethodDef homefree_interpreter_methods[];
-/* cuda_module.c: homefree.cuda */
-extern PyMethodDef homefree_cuda_methods[];
-/* warm.c, warm_request.c: homefree.extension */
-extern PyMethodDef homefree_warm_methods[];
-extern PyMethodDef homefree_request_methods[];
-/* crossing.c, parcel_object.c, layout.c, work.c, interpreters_module.c: homefree.interpreters */
-extern PyMethodDef homefree_crossing_methods[];
-extern PyMethodDef homefree_parcel_methods[];
-extern PyMethodDef homefree_layout_methods[];
-extern PyMethodDef homefree_work_methods[];
-extern PyMethodDef homefree_interpreters_methods[];
-
 /* Returns an array of `count` elements of `size` bytes with room for one more: the array itself, or
  * a larger one that replaces it. NULL if there is no memory. The GIL is not needed. */
 void *homefree_grown(void *array, size_t *room, size_t count, size_t size);
 
-/* Adds a part's types and constants; called once for each module object. Returns 0, or -1 with an
- * exception set. */
-int homefree_host_exec(PyObject *module);
-int homefree_crossing_exec(PyObject *module);
-int homefree_parcel_exec(PyObject *module);
-int homefree_layout_exec(PyObject *module);
-
-/* Adds the parts for homefree.interpreters, if that was not done yet: importing homefree alone does
- * without them. Returns 0, or -1 with an exception set. */
-int homefree_add_interpreters(PyObject *module);
 /* The module's state: host_module.c's types of results, and what crossing.c needs at once. */
 struct homefree_state {
     PyTypeObject *installed, *owner, *report, *entry;
@@ -84,7 +50,5 @@ struct homefree_state {
     PyTypeObject *view;   /* homefree.interpreters.View, which layout.c makes */
     PyObject *array;      /* numpy.ndarray, once NumPy was seen */
 };
-int homefree_host_traverse(PyObject *module, visitproc visitor, void *arg);
-int homefree_host_clear(PyObject *module);
 
 #endif

@@ -4,7 +4,7 @@
 #ifndef HOMEFREE_LAYOUT_H
 #define HOMEFREE_LAYOUT_H
 
-#include "loader/python/buffer_protocol.h"
+#include "python/native/buffer_protocol.h"
 
 /* What an object of the state's type `view` shows: a borrowed reference. */
 PyObject *homefree_layout_shown(PyObject *object);

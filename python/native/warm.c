@@ -6,9 +6,9 @@
  * extension/_index.py writes the index and describes its format. If the file holds anything else,
  * the lookup finds nothing, and extension/_cache.py reads the files themselves.
  */
-#include "loader/python/warm.h"
+#include "python/native/warm.h"
 
-#include "loader/python/extension_module.h"
+#include "python/native/module_state.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -6,7 +6,7 @@
  * Addresses and streams are integers; -1 and -2 are HF_STREAM_DONE and HF_STREAM_ANY. Errors are
  * OSError with the errno; homefree/cuda/_space.py says what to do about them.
  */
-#include "loader/python/extension_module.h"
+#include "python/native/module_state.h"
 
 #include <errno.h>
 #include <homefree/homefree.h>

@@ -7,7 +7,7 @@
  * holder. Its lock is a leaf: it is held for a few stores, and never while Python runs. Whoever
  * waits is detached. A forked child leaves the queues of its parent alone.
  */
-#include "loader/python/crossing.h"
+#include "python/native/crossing.h"
 
 #include <errno.h>
 #include <homefree/homefree.h>

@@ -6,7 +6,7 @@
  * Owns nothing. Reads files with loader/elf, and changes only private copies that are not loaded
  * yet. Threads: any that is attached; no lock but the dynamic linker's.
  */
-#include "loader/python/extension_module.h"
+#include "python/native/module_state.h"
 
 #include "loader/elf/elf_file.h"
 

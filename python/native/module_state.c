@@ -1,0 +1,17 @@
+/*
+ * See module_state.h.
+ */
+#include "python/native/module_state.h"
+
+#include <homefree/homefree.h>
+
+void *homefree_grown(void *array, size_t *room, size_t count, size_t size)
+{
+    if (count < *room)
+        return array;
+    size_t doubled = *room * 2 + 32;
+    void *grown = hf_reallocarray(array, doubled, size);
+    if (grown != NULL)
+        *room = doubled;
+    return grown;
+}
