@@ -39,6 +39,24 @@ from ._homefree import (
     stats,
 )
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from . import cuda, extension, interpreters, package
+    from ._diagnose import diagnose
+    from ._doctor import doctor
+    from ._folders import (
+        get_cmake_dir,
+        get_include,
+        get_library_dir,
+        get_missing_dir,
+        get_pkgconfig_dir,
+    )
+    from ._import_hook import import_hook
+    from ._install import install, uninstall
+    from ._ipython import load_ipython_extension as load_ipython_extension
+    from ._load import ImportHook, load
+    from ._torch import torch_extension_args
+
 __all__ = [
     "ImportHook",
     "Installed",
@@ -65,10 +83,10 @@ __all__ = [
     "torch_extension_args",
     "uninstall",
 ]
-__version__ = _homefree.version()
+__version__: str = _homefree.version()
 
 # Names that are imported when they are first used, and the module that has (or is) each. The test
-# of import circles reads this table.
+# of import circles reads this table. Type checkers read the imports above.
 _LAZY = {
     "ImportHook": "_load",
     "cuda": "cuda",
@@ -91,16 +109,18 @@ _LAZY = {
 }
 
 
-def __getattr__(name):
-    module = _LAZY.get(name)
-    if module is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    # importlib.import_module() would import importlib, which costs more than most modules here.
-    found = __import__(module, globals(), None, ["__name__"], 1)
-    value = found if module == name else getattr(found, name)
-    globals()[name] = value
-    return value
+if not TYPE_CHECKING:
+
+    def __getattr__(name):
+        module = _LAZY.get(name)
+        if module is None:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        # importlib.import_module() would import importlib, which costs more than most modules here.
+        found = __import__(module, globals(), None, ["__name__"], 1)
+        value = found if module == name else getattr(found, name)
+        globals()[name] = value
+        return value
 
 
-def __dir__():
+def __dir__() -> "list[str]":
     return sorted({*globals(), *_LAZY})

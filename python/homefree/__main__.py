@@ -7,7 +7,7 @@ import sys
 from ._command import find
 
 
-def main():
+def main() -> int:
     """Replace this process by the command. Returns an exit status only if that fails."""
     # Python ignores these two signals, and the command would inherit that.
     for name in ("SIGPIPE", "SIGXFSZ"):

@@ -15,7 +15,7 @@ def _is_program(path):
         return False
 
 
-def find():
+def find() -> str:
     """The path of the command. FileNotFoundError if this installation has none. Threads: any."""
     here = os.path.dirname(os.path.abspath(__file__))
     folders = [os.path.join(here, _paths.BIN)] if _paths.BIN else []

@@ -1,6 +1,6 @@
 """homefree.diagnose(): what diagnostics mode finds in a part of a run."""
 
-from typing import NamedTuple, Optional
+from typing import Literal, NamedTuple, Optional
 
 from . import _homefree
 
@@ -15,7 +15,7 @@ class Place(NamedTuple):
     function: str
     offset: int
 
-    def __str__(self):
+    def __str__(self) -> str:
         return f"{self.offset:#x} in {self.object or 'unknown code'}, with {self.function}"
 
 
@@ -29,7 +29,7 @@ class Finding(NamedTuple):
     """
 
     rule: str
-    severity: str
+    severity: Literal["note", "warning", "error"]
     count: int
     bytes: int
     allocator: Optional[str]
@@ -39,7 +39,7 @@ class Finding(NamedTuple):
     first_freed: Optional[Place]
     remedy: str
 
-    def __str__(self):
+    def __str__(self) -> str:
         text = f"{self.severity}: {self.rule}, {self.count} time{'s' * (self.count != 1)}"
         for name, place in ("allocated", self.allocated), ("freed", self.freed):
             if place is not None:
@@ -66,29 +66,28 @@ class Diagnosis:
     """A part of a run; diagnose() makes it. It counts what any thread of the process does. A
     process that is forked meanwhile counts its own. Threads: any."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._part = None
         self._since_mark = None
         self._found = ()
-        self.marks = {}
+        self.marks: dict[str, tuple[Finding, ...]] = {}
 
-    def __enter__(self):
+    def __enter__(self) -> "Diagnosis":
         self._part = self._since_mark = _homefree.findings_begin()
         self._found = ()
         self.marks = {}
         return self
 
-    def __exit__(self, *exception):
+    def __exit__(self, *exception: object) -> None:
         self._found = _findings(self._part)
         self._part = self._since_mark = None
-        return False
 
     @property
-    def findings(self):
+    def findings(self) -> "tuple[Finding, ...]":
         """A tuple of Finding: so far, and after the block all of the block."""
         return self._found if self._part is None else _findings(self._part)
 
-    def mark(self, name):
+    def mark(self, name: str) -> "tuple[Finding, ...]":
         """Give what was found since the last mark, or since the beginning, a name.
 
         Returns that tuple of Finding, which `marks[name]` has from then on. Raises RuntimeError
@@ -104,7 +103,7 @@ class Diagnosis:
         return self.marks[name]
 
 
-def diagnose():
+def diagnose() -> "Diagnosis":
     """Collect what diagnostics mode finds in a block of code.
 
         with homefree.diagnose() as diagnosis:

@@ -1,11 +1,17 @@
 """homefree.doctor(): the report of `homefree doctor` about the running process."""
 
+from __future__ import annotations
+
 import json
 import subprocess
 import tempfile
 
 from . import _homefree
 from ._command import find
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, TextIO
 
 
 def _show(path, *options):
@@ -24,7 +30,7 @@ def _show(path, *options):
     return result.stdout
 
 
-def doctor(file=None):
+def doctor(file: TextIO | None = None) -> dict[str, Any]:
     """Report every allocator in this process, which objects use it, and problems with remedies.
 
     file: a text file, such as sys.stdout, to print the report to as well; None prints nothing.

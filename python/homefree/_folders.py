@@ -19,29 +19,29 @@ def _folder(path, what):
     return found
 
 
-def get_include():
+def get_include() -> str:
     """The folder that contains homefree/homefree.h, for a compiler's -I. FileNotFoundError if
     missing."""
     return _folder(_paths.INCLUDE, "headers")
 
 
-def get_library_dir():
+def get_library_dir() -> str:
     """The folder of libhomefree.so, for a linker's -L. FileNotFoundError if missing."""
     return _folder(_paths.LIBRARY, "library")
 
 
-def get_cmake_dir():
+def get_cmake_dir() -> str:
     """The folder of homefree-config.cmake, for CMake's homefree_DIR or CMAKE_PREFIX_PATH.
     FileNotFoundError if missing."""
     return _folder(_paths.CMAKE, "CMake files")
 
 
-def get_pkgconfig_dir():
+def get_pkgconfig_dir() -> str:
     """The folder of homefree.pc, for PKG_CONFIG_PATH. FileNotFoundError if missing."""
     return _folder(_paths.PKGCONFIG, "pkg-config files")
 
 
-def get_missing_dir():
+def get_missing_dir() -> str:
     """The folder of the stub libhomefree.so.1, which a wheel puts beside its module and last in the
     module's RUNPATH. Without homefree, importing the module then fails with an ImportError that
     says to install it. FileNotFoundError if missing."""

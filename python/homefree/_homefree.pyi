@@ -1,23 +1,13 @@
-from typing import Any, Literal, NamedTuple, TypedDict
+from typing import Any, Generic, Literal, NamedTuple, TypedDict
+
+from ._types import Kind, Mode, T
 
 class Installed(NamedTuple):
     python: Literal["off", "raw", "arena", "full"]
     numpy: Literal["off", "later", "installed", "context", "too old", "refused"]
 
 class Owner(NamedTuple):
-    kind: Literal[
-        "unknown",
-        "heap",
-        "pymalloc",
-        "libc",
-        "allocator",
-        "stack",
-        "static",
-        "unmapped",
-        "pinned",
-        "device",
-        "cuda",
-    ]
+    kind: Kind
     allocator: str | None
     object: str | None
     block: int | None
@@ -43,7 +33,7 @@ class RouteReport(NamedTuple):
     nanoseconds: int
     entries: tuple[RouteEntry, ...]
 
-def install(python: Literal["arena", "full", "off"] = "arena", numpy: bool = True) -> Installed: ...
+def install(python: Mode = "arena", numpy: bool = True) -> Installed: ...
 def uninstall() -> None: ...
 def owner_of(obj_or_address: Any, /) -> Owner: ...
 def stats() -> dict[str, int]: ...
@@ -147,3 +137,12 @@ def find_plain(
     /,
 ) -> str | None: ...
 def compiler_variables() -> tuple[str, ...]: ...
+def add_interpreters() -> None: ...
+
+# What add_interpreters() adds, for homefree.interpreters; its functions are not listed.
+class Parcel(Generic[T]):
+    def open(self) -> T: ...
+
+class Shared:
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+    def __len__(self) -> int: ...

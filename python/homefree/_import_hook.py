@@ -3,12 +3,24 @@
 State: that of _load. Threads: any. Fork: the child keeps the hooks.
 """
 
+from __future__ import annotations
+
 from . import _hook_names, _interpreter_modules, _load
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 __all__ = ["import_hook"]
 
 
-def import_hook(names=None, *, private=False, adopt=False, refuse=True):
+def import_hook(
+    names: Iterable[str] | None = None,
+    *,
+    private: bool | str = False,
+    adopt: bool | str = False,
+    refuse: bool = True,
+) -> _load.ImportHook:
     """Load every extension module that this interpreter imports from now on as load() does.
 
     It applies to all finders. Other modules are imported as before, at no extra cost.

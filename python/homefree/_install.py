@@ -8,6 +8,11 @@ import sys
 
 from . import _homefree
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ._homefree import Installed
+    from ._types import Mode
+
 __all__ = ["install", "uninstall"]
 
 
@@ -33,7 +38,7 @@ class _NumpyFinder:
             pass
 
 
-def install(python="arena", numpy=True):
+def install(python: "Mode" = "arena", numpy: bool = True) -> "Installed":
     """Make CPython and NumPy allocate from homefree's heap from now on.
 
     python: "arena" puts the RAW domain on the heap and takes pymalloc's arenas from homefree's
@@ -65,7 +70,7 @@ def wait_for_numpy():
         sys.meta_path.insert(0, _NumpyFinder)
 
 
-def uninstall():
+def uninstall() -> None:
     """Make CPython and NumPy allocate as they did before install().
 
     Blocks that they have from the heap are still freed to it, and routing stays on. install() may

@@ -7,6 +7,8 @@ when it calls. One thing is kept: the sources of cells, in the folder `cells` of
 homefree.extension's cache, where debuggers find them. Threads: the shell's.
 """
 
+from __future__ import annotations
+
 import argparse
 import contextlib
 import hashlib
@@ -18,6 +20,10 @@ import sys
 
 from . import _importing, extension
 from .extension import _files, _request
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 # How many cells without a name the cache keeps, and the seconds for which it keeps each.
 _KEPT = 200
@@ -194,7 +200,7 @@ def _public(module):
     return {name: getattr(module, name) for name in names}
 
 
-def load_ipython_extension(shell):
+def load_ipython_extension(shell: Any) -> None:
     """Add the cell magic %%homefree to IPython; `%load_ext homefree` calls it. `%%homefree --help`
     shows what it takes. Since 1.0."""
     from IPython.core.error import UsageError

@@ -15,6 +15,8 @@ State: the list of hooks, under _hooks_lock, and the adopted copies by original.
 allowed at any time; the child keeps the hooks.
 """
 
+from __future__ import annotations
+
 import _imp
 import errno
 import functools
@@ -29,6 +31,13 @@ import threading
 import warnings
 
 from . import _homefree, _hook_names, _importing, _paths
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from importlib.machinery import ModuleSpec
+    from types import ModuleType
+    from typing import Any
 
 __all__ = ["ImportHook", "add_hook", "load"]
 
@@ -431,7 +440,13 @@ def _make_shared(loader, spec, file, path):
         spec.origin = path
 
 
-def load(path, *, name=None, private=False, adopt=False):
+def load(
+    path: str | os.PathLike[str],
+    *,
+    name: str | None = None,
+    private: bool = False,
+    adopt: bool = False,
+) -> ModuleType:
     """Load an extension module from a file and route it, so that what it frees goes to its owner.
 
     path: the file, a str or os.PathLike.
@@ -531,7 +546,13 @@ class ImportHook:
     """A hook that import_hook() installed. remove() removes it, as does leaving a with statement.
     Threads: any. Since 1.0."""
 
-    def __init__(self, names, private, adopt, refuse):
+    def __init__(
+        self,
+        names: Mapping[str, Any] | None,
+        private: bool | str,
+        adopt: bool | str,
+        refuse: bool,
+    ) -> None:
         self._names = names  # {name: the modules that it stands for}, or None
         self._private, self._adopt, self._refuse = private, adopt, refuse
         self._strict = adopt == "strict" or (names is not None and refuse)
@@ -539,7 +560,7 @@ class ImportHook:
         self._before = {name for name in names or () if name in sys.modules}
         self._covered = set()  # the modules that it was asked to load
 
-    def covers(self, name):
+    def covers(self, name: str) -> bool:
         """Whether the hook applies to the module of that name."""
         if name == _OWN or name.startswith(_OWN + "."):
             return False
@@ -547,7 +568,7 @@ class ImportHook:
             return True
         return any(_hook_names.covers(modules, name) for modules in self._names.values())
 
-    def create(self, loader, spec):
+    def create(self, loader: object, spec: ModuleSpec) -> ModuleType:
         """Create the module of a spec, in place of the loader's create_module()."""
         try:
             return _create(loader, spec, self._private, self._adopt, self._refuse)
@@ -565,7 +586,7 @@ class ImportHook:
             warnings.warn(f"{error}; Python loads it as usual", RuntimeWarning, stacklevel=3)
             return create_module(loader, spec)
 
-    def remove(self):
+    def remove(self) -> None:
         """Remove the hook. The modules that it loaded stay as they are; a second call does
         nothing."""
         with _hooks_lock:
@@ -574,10 +595,10 @@ class ImportHook:
             if not _hooks and ExtensionFileLoader.create_module is _hooked_create_module:
                 ExtensionFileLoader.create_module = create_module
 
-    def __enter__(self):
+    def __enter__(self) -> ImportHook:
         return self
 
-    def __exit__(self, kind, *_):
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self.remove()
         for name, modules in (self._names or {}).items() if kind is None else ():
             if name not in self._before and not any(

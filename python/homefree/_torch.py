@@ -1,10 +1,16 @@
 """Arguments for torch.utils.cpp_extension. Nothing here keeps state. Threads: any."""
 
+from __future__ import annotations
+
 import os
 import shlex
 import sys
 
 from . import _link
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 # The arguments of setup.py, typed or from pip, that build in place instead of for a wheel.
 _IN_PLACE = {"develop", "editable_wheel", "--inplace", "-i"}
@@ -19,7 +25,9 @@ def _for_shell(words):
     return [shlex.quote(word).replace("$", "$$") for word in words]
 
 
-def torch_extension_args(*, load=False, name=None, **own):
+def torch_extension_args(
+    *, load: bool = False, name: str | None = None, **own: Any
+) -> dict[str, Any]:
     """Keyword arguments that link a torch extension with homefree; a new dict at each call.
 
         CppExtension("op", ["op.cpp"], **homefree.torch_extension_args())

@@ -29,10 +29,17 @@ libc's own, are none. One that fails raises MemoryError where the code around it
 """
 
 import os
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 from . import _homefree
 from ._homefree import owner_of
+from ._types import Kind
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from contextlib import AbstractContextManager
+    from typing import Any
 
 __all__ = [
     "Crossing",
@@ -50,19 +57,7 @@ __all__ = [
 ]
 
 
-_KINDS = (
-    "heap",
-    "pymalloc",
-    "libc",
-    "allocator",
-    "stack",
-    "static",
-    "unmapped",
-    "pinned",
-    "device",
-    "cuda",
-    "unknown",
-)
+_KINDS = get_args(Kind)
 
 
 class Crossing(NamedTuple):
@@ -89,7 +84,7 @@ class Watch:
     watch describes that moment. Fork: the child has a copy of its own. Since 1.0.
     """
 
-    def __init__(self, room=0):
+    def __init__(self, room: int = 0) -> None:
         if not isinstance(room, int) or isinstance(room, bool):
             raise TypeError(f"watch(): room must be a number of addresses, not {room!r}")
         if not 0 <= room <= 1 << 26:
@@ -99,13 +94,13 @@ class Watch:
         self._room = room
         self._watch = None
 
-    def __enter__(self):
+    def __enter__(self) -> "Watch":
         if self._watch is not None:
             raise RuntimeError("watch(): this watch was entered before; create a new one")
         self._watch = _homefree.watch_begin(self._room)
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> None:
         _homefree.watch_end(self._watch)
 
     def _report(self):
@@ -120,22 +115,22 @@ class Watch:
         return _homefree.watch_at(self._watch, _address(address))
 
     @property
-    def crossings(self):
+    def crossings(self) -> "list[Crossing]":
         """A list of Crossing, one for each pair of objects."""
         return [Crossing(*values) for values in self._report()[0]]
 
     @property
-    def allocations(self):
+    def allocations(self) -> int:
         """How many blocks the heap allocated."""
         return self._report()[1]
 
     @property
-    def frees(self):
+    def frees(self) -> int:
         """How many blocks the heap freed."""
         return self._report()[2]
 
     @property
-    def left(self):
+    def left(self) -> "list[Left]":
         """A list of Left, one for each object: the blocks of the heap that it allocated, or resized
         last, since the watch began, and that were not freed before it ended. What a cache keeps is
         left, too."""
@@ -143,11 +138,11 @@ class Watch:
         return [Left(*values) for values in _homefree.watch_left(self._watch)]
 
     @property
-    def dropped(self):
+    def dropped(self) -> int:
         """How many calls were not recorded because the room was used up; 0 if none."""
         return self._report()[5]
 
-    def crossed(self, allocated_by=None, freed_by=None):
+    def crossed(self, allocated_by: "str | None" = None, freed_by: "str | None" = None) -> int:
         """How many blocks crossed from one object to another.
 
         Each argument is a part of the object's file name, without its folder; None matches all.
@@ -159,12 +154,12 @@ class Watch:
             and _matches(crossing.freed_by, freed_by)
         )
 
-    def freed(self, address):
+    def freed(self, address: int) -> int:
         """How often a block at this address was freed."""
         return self._at(address)[1]
 
 
-def watch(room=0):
+def watch(room: int = 0) -> "Watch":
     """Create a Watch, for `with watch() as seen:`.
 
     room: the number of different addresses that it can record; 0 means half a million. Calls beyond
@@ -207,7 +202,7 @@ def _refuse_dropped(seen, what):
         )
 
 
-def assert_owner(obj_or_address, kind):
+def assert_owner(obj_or_address: "Any", kind: Kind) -> None:
     """Assert that an address has an owner of this kind; for an object, its id() is the address.
 
     kind: "heap", "pymalloc", "libc", "allocator", "stack", "static", "unmapped", "pinned",
@@ -310,7 +305,9 @@ class _Balanced(_Assertion):
         _refuse_dropped(self._seen, "whether anything is left")
 
 
-def assert_balanced(allocated_by, *, room=0):
+def assert_balanced(
+    allocated_by: "str | None", *, room: int = 0
+) -> "AbstractContextManager[Watch]":
     """`with assert_balanced("greet"):` asserts that every block of the heap that objects with this
     text in their file name, without the folder, allocate in its body is freed before it ends, by
     whichever object.
@@ -328,7 +325,7 @@ def assert_balanced(allocated_by, *, room=0):
     return _Balanced(allocated_by, room)
 
 
-def assert_freed_once(address, *, room=0):
+def assert_freed_once(address: int, *, room: int = 0) -> "AbstractContextManager[Watch]":
     """`with assert_freed_once(address):` asserts that its body frees this block exactly once.
 
     address: the start of a live block of any owner. If the heap does not own it, only frees through
@@ -341,7 +338,9 @@ def assert_freed_once(address, *, room=0):
     return _FreedOnce(address, room)
 
 
-def assert_freed_by(address, freed_by, *, room=0):
+def assert_freed_by(
+    address: int, freed_by: "str | None", *, room: int = 0
+) -> "AbstractContextManager[Watch]":
     """`with assert_freed_by(address, "greet"):` asserts that its body frees this block once, and
     that the object that does has this text in its file name, without the folder.
 
@@ -355,7 +354,7 @@ def assert_freed_by(address, freed_by, *, room=0):
     return _FreedBy(address, freed_by, room)
 
 
-def assert_no_crossing(*, room=0):
+def assert_no_crossing(*, room: int = 0) -> "AbstractContextManager[Watch]":
     """`with assert_no_crossing():` asserts that no block crosses a boundary during its body, in any
     thread.
 
@@ -372,7 +371,7 @@ class Failing:
     whole process's calls. It can be entered once. Since 1.0.
     """
 
-    def __init__(self, n, process=False, expected=False):
+    def __init__(self, n: int, process: bool = False, expected: bool = False) -> None:
         if not isinstance(n, int) or isinstance(n, bool):
             raise TypeError(f"fail_at(): n must be the number of a call, not {n!r}")
         if not 0 <= n < 1 << 64:
@@ -385,14 +384,16 @@ class Failing:
         self._state = "new"
         self._counts = (0, 0)
 
-    def __enter__(self):
+    def __enter__(self) -> "Failing":
         if self._state != "new":
             raise RuntimeError("fail_at(): this was entered before; create a new one")
         self._state = "counting"
         _homefree.fail_at(self._n, self._flags)
         return self
 
-    def __exit__(self, kind, value, traceback):
+    def __exit__(
+        self, kind: "type[BaseException] | None", value: object, traceback: object
+    ) -> bool:
         self._counts = _homefree.fail_counts(self._flags, True) or self._counts
         self._state = "left"
         return (
@@ -408,17 +409,17 @@ class Failing:
         return _homefree.fail_counts(self._flags, False) or self._counts
 
     @property
-    def calls(self):
+    def calls(self) -> int:
         """How many calls were made, the failed one included."""
         return self._now()[0]
 
     @property
-    def failed(self):
+    def failed(self) -> int:
         """How many of them were made to fail: 0 or 1."""
         return self._now()[1]
 
 
-def fail_at(n, *, process=False):
+def fail_at(n: int, *, process: bool = False) -> "Failing":
     """`with fail_at(n):` makes the nth call for memory in its body fail; 1 is the first one.
 
     n: the number of the call; 0 fails none, and counts.
@@ -431,7 +432,7 @@ def fail_at(n, *, process=False):
     return Failing(n, process)
 
 
-def each_failure(*, process=False):
+def each_failure(*, process: bool = False) -> "Iterator[Failing]":
     """`for failing in each_failure():` with `with failing:` as its body runs that with statement
     with the first call for memory failing, then with the second, and so on, until nothing fails.
 

@@ -9,6 +9,8 @@ written to the build folder only. Threads: `build_ext -j` may build such extensi
 Since 1.0.
 """
 
+from __future__ import annotations
+
 import contextlib
 import copy
 import os
@@ -25,6 +27,10 @@ from . import _link, _paths
 
 # After setuptools, which provides it where Python has none.
 from distutils.errors import DistutilsSetupError  # isort: skip
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = ["Extension", "build_ext"]
 
@@ -57,7 +63,15 @@ class Extension(setuptools.Extension):
     Raises ValueError for an invalid module name. Since 1.0.
     """
 
-    def __init__(self, name, sources, *args, symbols=None, version=None, **kw):
+    def __init__(
+        self,
+        name: str,
+        sources: list[str],
+        *args: Any,
+        symbols: str | os.PathLike[str] | None = None,
+        version: str | None = None,
+        **kw: Any,
+    ) -> None:
         super().__init__(name, sources, *args, **kw)
         last = _link.module_name(name)
         # cythonize() turns a pattern into extensions with names of their own.
@@ -69,7 +83,13 @@ class Extension(setuptools.Extension):
         self._carry(symbols, version)
 
     @classmethod
-    def of(cls, extension, *, symbols=None, version=None):
+    def of(
+        cls,
+        extension: setuptools.Extension,
+        *,
+        symbols: str | os.PathLike[str] | None = None,
+        version: str | None = None,
+    ) -> Extension:
         """A copy of another helper's extension, linked with homefree as well.
 
         extension: for instance what torch's CppExtension or cffi's distutils_extension() returns;
@@ -98,13 +118,16 @@ class Extension(setuptools.Extension):
         for argument in self.extra_link_args:
             if argument.startswith(_MARK):
                 carried = dict(urllib.parse.parse_qsl(argument[len(_MARK) :]))
-        self.symbols = carried.get("symbols") if symbols is None else os.fspath(symbols)
-        self.version = carried.get("version") if version is None else version
+        self.symbols: str | None = carried.get("symbols") if symbols is None else os.fspath(symbols)
+        self.version: str | None = carried.get("version") if version is None else version
         mine = {"symbols": self.symbols, "version": self.version}
         mine = {key: value for key, value in mine.items() if value is not None}
-        self.extra_link_args = [*_without_mark(self), _MARK + urllib.parse.urlencode(mine)]
+        self.extra_link_args: list[str] = [
+            *_without_mark(self),
+            _MARK + urllib.parse.urlencode(mine),
+        ]
         if self.symbols is not None and self.symbols not in self.depends:
-            self.depends = [*self.depends, self.symbols]
+            self.depends: list[str] = [*self.depends, self.symbols]
 
     # setuptools' build_ext sets this attribute of every extension before anything else, so here our
     # steps can be added to any build_ext, whatever its class and however it was started.
@@ -137,7 +160,7 @@ class _Builds:
 
     _in_place = False
 
-    def run(self):
+    def run(self) -> None:
         # setuptools resets it during the build, and copies the results afterwards.
         self._in_place = bool(self.inplace or getattr(self, "editable_mode", False))
         for ext in _of_cffi(self.distribution):
@@ -148,7 +171,7 @@ class _Builds:
                 )
         super().run()
 
-    def build_extension(self, ext):
+    def build_extension(self, ext: setuptools.Extension) -> None:
         stub = None if self._in_place or not isinstance(ext, Extension) else _link.stub()
         if stub is None and not self._in_place:
             self._remove_stub(ext)
@@ -189,7 +212,7 @@ class _Builds:
         except Exception:  # unknown kinds of sources, objects in other places
             return True
 
-    def get_outputs(self):
+    def get_outputs(self) -> list[str]:
         outputs = super().get_outputs()
         if self._in_place or self.inplace or _link.stub() is None:
             return outputs
@@ -373,7 +396,7 @@ class build_ext(_Builds, _build_ext):
     Since 1.0.
     """
 
-    def finalize_options(self):
+    def finalize_options(self) -> None:
         for ext in _of_cffi(self.distribution):
             Extension._convert(ext)
             ext._carry(None, None)

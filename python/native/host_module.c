@@ -1,8 +1,8 @@
 /*
  * The part of the extension for install(), owner_of(), stats() and route_report(). Owns only the
- * types of their results, which belong to the module object. homefree/__init__.pyi documents the
- * functions for users. Functions are called with the GIL held; those that take the loader's lock or
- * the heap's locks release it.
+ * types of their results, which belong to the module object. homefree/_homefree.pyi describes the
+ * functions to type checkers. They are called with the GIL held; those that take the loader's lock
+ * or the heap's locks release it.
  */
 #include "python/native/module_parts.h"
 

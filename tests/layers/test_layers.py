@@ -45,7 +45,7 @@ SOURCES = (".c", ".cc", ".h", ".def", ".in")
 INTERFACE = "alloc/heap/front_end"
 JEMALLOC = "alloc/pages/jemalloc"
 # Names that build tools and Python require.
-SHARED_NAMES = {"meson.build", "__init__.py", "__init__.pyi", "__main__.py"}
+SHARED_NAMES = {"meson.build", "__init__.py", "__main__.py"}
 
 
 # Known upward arrows and circles, to be cut. Nothing may be added.

@@ -1,9 +1,11 @@
-"""The package itself: what importing it costs in modules, its folders, its stubs, its results, and
+"""The package itself: what importing it costs in modules, its folders, its types, its results, and
 what it says when its library is missing or an argument is wrong.
 """
 
 import ast
 import ctypes
+import importlib.util
+import inspect
 import os
 import pathlib
 import shutil
@@ -16,6 +18,27 @@ import homefree.check
 import support
 
 FOLDER = pathlib.Path(homefree.__file__).resolve().parent
+PACKAGES = (
+    homefree,
+    homefree.cuda,
+    homefree.extension,
+    homefree.interpreters,
+    homefree.package,
+)
+
+
+def functions(thing):
+    """A function, or what users call of a class and of its bases, which are homefree's; and how
+    many of its parameters they do not pass. What C defines has its types in the stub."""
+    if inspect.isfunction(thing):
+        yield thing, 0
+    for kind in thing.__mro__ if isinstance(thing, type) else ():
+        for name, value in vars(kind).items():
+            if name.startswith("_") and not name.endswith("__"):
+                continue
+            function = getattr(value, "fget", None) or getattr(value, "__func__", value)
+            if inspect.isfunction(function) and function.__module__.startswith("homefree"):
+                yield function, 1
 
 
 class Package(support.TestCase):
@@ -46,31 +69,47 @@ class Package(support.TestCase):
             homefree.nothing  # noqa: B018
         self.assertRegex(homefree.__version__, r"^\d+\.\d+\.\d+$")
 
-    def test_stubs_name_the_same(self):
-        for stub, module in (
-            ("__init__", homefree),
-            ("_homefree", homefree._homefree),
-            ("check", homefree.check),
-            ("extension/__init__", homefree.extension),
-        ):
-            with self.subTest(stub=stub):
-                tree = ast.parse((FOLDER / f"{stub}.pyi").read_text())
-                names = {node.name for node in tree.body if hasattr(node, "name")}
-                # A class that exists only in the stub (the type of a dictionary) begins with an
-                # underscore.
-                names = {name for name in names if not name.startswith("_")}
-                for node in tree.body:
-                    if isinstance(node, ast.ImportFrom) and node.level:
+    def test_type_checkers_see_every_name(self):
+        """What is imported when it is first used is imported for type checkers as well."""
+        for module in PACKAGES:
+            with self.subTest(module=module.__name__):
+                tree = ast.parse(pathlib.Path(module.__file__).read_text())
+                names = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+                checked = {}
+                for node in ast.walk(tree):
+                    if isinstance(node, ast.ImportFrom):
                         names |= {alias.asname or alias.name for alias in node.names}
-                for name in names:
-                    self.assertTrue(hasattr(module, name), name)
-                if hasattr(module, "__all__"):
-                    self.assertLessEqual(set(module.__all__), names)
+                    elif isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+                        for line in node.body:
+                            for alias in line.names:
+                                checked[alias.name] = line.module or alias.name
+                self.assertLessEqual(set(module.__all__), names)
+                if hasattr(module, "_LAZY"):
+                    self.assertEqual(checked, module._LAZY)
 
-    def test_stubs_have_the_fields(self):
+    def test_everything_public_is_annotated(self):
+        modules = [*PACKAGES, homefree.check]
+        if importlib.util.find_spec("setuptools"):
+            modules.append(importlib.import_module("homefree.setuptools"))
+        for module in modules:
+            for name in module.__all__:
+                with self.subTest(module=module.__name__, name=name):
+                    for function, own in functions(getattr(module, name)):
+                        names = [*inspect.signature(function).parameters, "return"][own:]
+                        bare = [one for one in names if one not in function.__annotations__]
+                        self.assertEqual(bare, [], function.__qualname__)
+
+    def test_stub_names_the_same(self):
+        self.assertTrue(homefree.interpreters)  # adds its part
+        # A class that exists only in the stub (the type of a dictionary) begins with an underscore.
+        for node in ast.parse((FOLDER / "_homefree.pyi").read_text()).body:
+            if not getattr(node, "name", "_").startswith("_"):
+                self.assertTrue(hasattr(homefree._homefree, node.name), node.name)
+
+    def test_stub_has_the_fields(self):
         tree = ast.parse((FOLDER / "_homefree.pyi").read_text())
         for node in tree.body:
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+            if isinstance(node, ast.ClassDef) and "NamedTuple" in map(ast.unparse, node.bases):
                 with self.subTest(name=node.name):
                     fields = [item.target.id for item in node.body]
                     kind = getattr(homefree, node.name)

@@ -31,8 +31,8 @@ PACKAGE = """
     interpreters/__init__.py interpreters/_inside.py
     pytest/__init__.py pytest/_findings.py pytest/_phases.py pytest/_reports.py
     pytest/_supervisor.py harness/_host.py harness/_page.html harness/homefree_hidden.so
-    harness/recorder/sitecustomize.py extension/__init__.py extension/__init__.pyi
-    extension/_cache.py package/__init__.py package/__init__.pyi package/__main__.py
+    harness/recorder/sitecustomize.py extension/__init__.py _homefree.pyi
+    extension/_cache.py package/__init__.py package/__main__.py
     package/_opcodes.py
 """
 

@@ -12,6 +12,16 @@ CUDA. Since 1.0.
 from .._lazy import attributes
 from ._space import Unavailable, available, limit, reason, stats, trim
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ._array import DeviceArray, empty, from_dlpack
+    from ._cuda_core import cuda_core_resource
+    from ._cupy import cupy_allocator, use_cupy
+    from ._numba import use_numba
+    from ._pinned import empty_pinned, pin_memory, record_stream
+    from ._rmm import rmm_resource, use_rmm
+    from ._torch_cuda import torch_allocator, torch_mem_pool, use_torch
+
 __all__ = [
     "DeviceArray",
     "Unavailable",
@@ -55,4 +65,5 @@ _LAZY = {
     "use_torch": "_torch_cuda",
 }
 
-__getattr__, __dir__ = attributes(__name__, _LAZY, globals())
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = attributes(__name__, _LAZY, globals())

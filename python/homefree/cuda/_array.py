@@ -5,8 +5,16 @@ the last of the array, its views and its DLPack tensors goes. Threads: any; free
 of an array are the caller's to order.
 """
 
+from __future__ import annotations
+
 from .. import _homefree
 from . import _dtypes, _space
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .._types import Shape
 
 # DLPack's device types.
 _CUDA, _CUDA_HOST, _CUDA_MANAGED = 2, 3, 13
@@ -37,8 +45,12 @@ class DeviceArray:
         "shape",
         "stream",
     )
+    device: int
+    dtype: str
+    shape: tuple[int, ...]
+    stream: int
 
-    def __init__(self):
+    def __init__(self) -> None:
         raise TypeError("homefree.cuda: empty() and from_dlpack() make DeviceArray objects")
 
     @classmethod
@@ -52,7 +64,7 @@ class DeviceArray:
         self.stream = _space.stream_number(stream)
         return self
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         if self._capsule is None:
             return f"<homefree.cuda.DeviceArray {self.shape} {self.dtype}, freed>"
         where = f"cuda:{self.device}"
@@ -64,23 +76,23 @@ class DeviceArray:
         return self._capsule
 
     @property
-    def ptr(self):
+    def ptr(self) -> int:
         """The device's address of the first element. Since 1.0."""
         self._live()
         return self._address
 
     @property
-    def size(self):
+    def size(self) -> int:
         """The number of elements. Since 1.0."""
         return _dtypes.shape_of(self.shape)[1]
 
     @property
-    def nbytes(self):
+    def nbytes(self) -> int:
         """The bytes of all elements. Since 1.0."""
         return self.size * _dtypes.size(self.dtype)
 
     @property
-    def __cuda_array_interface__(self):
+    def __cuda_array_interface__(self) -> dict[str, Any]:
         """Version 3 of the protocol. The consumer's work waits for `stream` (1: the legacy default
         one)."""
         self._live()
@@ -97,11 +109,18 @@ class DeviceArray:
             "stream": self.stream or 1,
         }
 
-    def __dlpack_device__(self):
+    def __dlpack_device__(self) -> tuple[int, int]:
         """DLPack's (device type, index)."""
         return (self._kind, self.device)
 
-    def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
+    def __dlpack__(
+        self,
+        *,
+        stream: int | None = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
         """A DLPack capsule, as the Python array API standard 2023.12 says.
 
         stream: the consumer's, which is made to wait for the array's: 1 or None for the legacy
@@ -125,7 +144,7 @@ class DeviceArray:
             keywords,
         )
 
-    def record_stream(self, stream):
+    def record_stream(self, stream: Any) -> None:
         """Keeps the memory, once it is freed, until what `stream` has by then is done.
 
         Since 1.0.
@@ -133,7 +152,7 @@ class DeviceArray:
         self._live()
         _space.use("record_stream()", self._address, _space.stream_number(stream))
 
-    def free(self, stream=None):
+    def free(self, stream: Any = None) -> None:
         """Frees the memory now, on `stream`, or on the array's own stream for None.
 
         Nobody may use it afterwards, neither on the host nor in work that is not in that stream
@@ -150,16 +169,16 @@ class DeviceArray:
         if not done:
             raise ValueError("homefree.cuda: this array was freed")
 
-    def __enter__(self):
+    def __enter__(self) -> DeviceArray:
         self._live()
         return self
 
-    def __exit__(self, *exception):
+    def __exit__(self, *exception: object) -> None:
         if self._capsule is not None:
             self.free()
 
 
-def empty(shape, dtype=None, device=0, stream=None):
+def empty(shape: Shape, dtype: Any = None, device: Any = 0, stream: Any = None) -> DeviceArray:
     """An array of a device's memory, whose contents are undefined.
 
     shape: an integer or a tuple. dtype: a name ("float32", the default "float64"), NumPy's or
@@ -179,7 +198,7 @@ def empty(shape, dtype=None, device=0, stream=None):
     return DeviceArray._of(capsule, address, (_CUDA, number), name, lengths, None, False, stream)
 
 
-def from_dlpack(obj, *, stream=None):
+def from_dlpack(obj: Any, *, stream: Any = None) -> DeviceArray:
     """A view of another library's device tensor, by DLPack; nothing is copied.
 
     stream: the stream that will use the array. The producer makes it wait for its own work. The

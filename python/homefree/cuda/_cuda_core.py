@@ -1,9 +1,15 @@
 """A memory resource for cuda.core. Keeps the class that it makes when it is first asked for one,
 because its base class is cuda.core's. Threads: any."""
 
+from __future__ import annotations
+
 import functools
 
 from . import _space
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 
 @functools.cache
@@ -58,7 +64,7 @@ def _class():
     return Resource
 
 
-def cuda_core_resource(device=0):
+def cuda_core_resource(device: Any = 0) -> Any:
     """A cuda.core MemoryResource: of a device's memory or, for None, of page-locked memory.
 
     Its buffers are freed on the stream that cuda.core passes: that of close(), of

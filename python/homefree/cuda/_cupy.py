@@ -1,9 +1,16 @@
 """CuPy's allocator. Nothing here keeps state. Threads: any."""
 
+from __future__ import annotations
+
 from . import _space
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
 
-def cupy_allocator():
+
+def cupy_allocator() -> Callable[[int], Any]:
     """An allocator for cupy.cuda.set_allocator() and cupy.cuda.using_allocator().
 
     A block belongs to the stream that is current when it is allocated, and is freed on it when the
@@ -29,7 +36,7 @@ def cupy_allocator():
     return allocate
 
 
-def use_cupy():
+def use_cupy() -> None:
     """Makes CuPy allocate all arrays of the process from homefree from now on.
 
     Raises Unavailable without a device. Threads: any. Since 1.0.

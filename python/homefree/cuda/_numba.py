@@ -3,7 +3,7 @@
 from . import _space
 
 
-def use_numba():
+def use_numba() -> None:
     """Makes Numba allocate devices' memory from homefree: numba.cuda.set_memory_manager().
 
     Call it before anything uses CUDA through Numba; or set NUMBA_CUDA_MEMORY_MANAGER to

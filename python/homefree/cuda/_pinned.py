@@ -9,10 +9,18 @@ because a tensor does not say whose memory it has. An entry may outlive its reco
 at it before it believes it. Threads: any; the dict is shared.
 """
 
+from __future__ import annotations
+
 import sys
 
 from .. import _homefree
 from . import _dtypes, _space
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .._types import Shape, T
 
 _records = {}
 _swept = 64
@@ -82,7 +90,7 @@ def _torch_tensor(shape, dtype):
     return torch.utils.dlpack.from_dlpack(tensor).view(dtype).reshape(lengths)
 
 
-def empty_pinned(shape, dtype=None, *, like=None):
+def empty_pinned(shape: Shape, dtype: Any = None, *, like: Any = None) -> Any:
     """An array in page-locked memory, from and to which devices copy at full speed.
 
     shape: an integer or a tuple. dtype: NumPy's type, or a torch.dtype for a torch tensor. like: an
@@ -106,7 +114,7 @@ def _pinned_already(address):
     return space is not None and space[0] == _space.PINNED
 
 
-def pin_memory(obj):
+def pin_memory(obj: T) -> T:
     """A copy in page-locked memory, for a DataLoader's batches.
 
     Copies NumPy arrays and torch tensors of the host, also in dicts, lists, tuples and named tuples
@@ -172,7 +180,7 @@ def _address(obj):
     )
 
 
-def record_stream(obj, stream):
+def record_stream(obj: Any, stream: Any) -> None:
     """Says that a stream uses memory of homefree's: once it is freed, it is kept until what the
     stream has by then is done.
 

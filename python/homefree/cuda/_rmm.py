@@ -1,9 +1,15 @@
 """A memory resource for RMM. Nothing here keeps state. Threads: any."""
 
+from __future__ import annotations
+
 from . import _space
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
-def rmm_resource(device=0):
+
+def rmm_resource(device: Any = 0) -> Any:
     """An rmm.mr.DeviceMemoryResource that allocates from a device's memory.
 
     RMM calls it with the stream on which it allocates and frees. Each call goes through Python.
@@ -24,7 +30,7 @@ def rmm_resource(device=0):
     return rmm.mr.CallbackMemoryResource(allocate, deallocate)
 
 
-def use_rmm(device=0):
+def use_rmm(device: Any = 0) -> Any:
     """Makes homefree the current resource of a device for RMM, and so for cuDF, cuML and others.
 
     Returns the resource. Raises Unavailable without a device. Threads: any. Since 1.0.

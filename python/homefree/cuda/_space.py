@@ -8,6 +8,10 @@ import operator
 
 from .. import _homefree
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 HOST, PINNED, DEVICE = 0, 1, 2
 
 # Streams that are none: HF_STREAM_DONE and HF_STREAM_ANY.
@@ -171,7 +175,7 @@ def _probe(device):
     return None
 
 
-def available(device=0):
+def available(device: "Any" = 0) -> bool:
     """Whether memory of a device can be had; reason() says why not.
 
     device: an index; None for page-locked memory. Looks for the CUDA runtime, and creates no
@@ -180,7 +184,7 @@ def available(device=0):
     return _probe(_place(device)[1]) is None
 
 
-def reason(device=0):
+def reason(device: "Any" = 0) -> str:
     """Why there is no memory of a device, in one line; "" if nothing is known to be wrong.
 
     device: an index; None for page-locked memory. Threads: any. Since 1.0.
@@ -198,7 +202,7 @@ def _place(device):
     return (PINNED, 0) if device is None else (DEVICE, device_number(device))
 
 
-def stats(device=None):
+def stats(device: "Any" = None) -> "dict[str, int]":
     """The counters of a device's memory or, for None, of page-locked memory: a dict.
 
     total, limit, reserved, reserved_peak, allocated, allocated_peak, pending (freed, but a device
@@ -212,7 +216,7 @@ def stats(device=None):
         raise failed(error, "stats()", kind, number) from None
 
 
-def trim(device=None, keep=0):
+def trim(device: "Any" = None, keep: int = 0) -> int:
     """Gives unused memory back to the driver until `keep` bytes are reserved: the bytes given back.
 
     device: an index; None for page-locked memory. Waits for the device. Raises Unavailable.
@@ -225,7 +229,7 @@ def trim(device=None, keep=0):
         raise failed(error, "trim()", kind, number) from None
 
 
-def limit(bytes, device=None):
+def limit(bytes: int, device: "Any" = None) -> None:
     """Limits how much a space may reserve; what is reserved stays.
 
     bytes: 0 for the default, which is a device's whole memory and half of the host's. device: an

@@ -1,11 +1,17 @@
 """torch's allocators. `_made` is the one allocator of the process, which torch may call until its
 end. Threads: any; `_lock` guards `_made`."""
 
+from __future__ import annotations
+
 import ctypes
 import os
 import threading
 
 from . import _space
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 _FUNCTIONS = {
     "set_record_stream_fn": "hf_torch_record_stream",
@@ -22,7 +28,7 @@ def _library():
     return os.path.join(os.path.dirname(here), "_torch_allocator.so")
 
 
-def torch_allocator():
+def torch_allocator() -> Any:
     """homefree's allocator for torch, a torch.cuda.memory.CUDAPluggableAllocator.
 
     For torch.cuda.memory.change_current_allocator(), which use_torch() calls, or as the argument
@@ -57,7 +63,7 @@ def torch_allocator():
     return _made
 
 
-def torch_mem_pool():
+def torch_mem_pool() -> Any:
     """A torch.cuda.MemPool whose memory is homefree's.
 
         with torch.cuda.use_mem_pool(homefree.cuda.torch_mem_pool()):
@@ -80,7 +86,7 @@ def torch_mem_pool():
     return pool(torch_allocator().allocator())
 
 
-def use_torch():
+def use_torch() -> None:
     """Makes torch allocate all CUDA tensors of the process from homefree.
 
     Call it before torch allocates its first CUDA tensor: torch cannot change its allocator later,

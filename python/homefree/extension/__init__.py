@@ -48,7 +48,16 @@ from _frozen_importlib_external import ExtensionFileLoader
 
 from .. import _homefree, _importing
 
-__all__ = ["BuildError", "build", "load"]  # noqa: F822, __getattr__() imports the first two
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from types import ModuleType
+
+    from .._types import AnyPath
+    from ._build import build
+    from ._errors import BuildError
+
+__all__ = ["BuildError", "build", "load"]
 
 
 def _import(name, path):
@@ -110,21 +119,21 @@ os.register_at_fork(after_in_child=_locks.clear)
 
 
 def load(
-    name,
-    sources=(),
+    name: str,
+    sources: "AnyPath | Iterable[AnyPath]" = (),
     *,
-    extra_cflags=None,
-    extra_cxxflags=None,
-    extra_cuda_cflags=None,
-    extra_ldflags=None,
-    extra_include_paths=None,
-    build_directory=None,
-    verbose=None,
-    with_cuda=None,
-    torch=False,
-    prebuilt=None,
-    reload=False,
-):
+    extra_cflags: "Sequence[str] | None" = None,
+    extra_cxxflags: "Sequence[str] | None" = None,
+    extra_cuda_cflags: "Sequence[str] | None" = None,
+    extra_ldflags: "Sequence[str] | None" = None,
+    extra_include_paths: "AnyPath | Iterable[AnyPath] | None" = None,
+    build_directory: "AnyPath | None" = None,
+    verbose: "bool | None" = None,
+    with_cuda: "bool | None" = None,
+    torch: bool = False,
+    prebuilt: "AnyPath | ModuleType | None" = None,
+    reload: bool = False,
+) -> "ModuleType":
     """Compile an extension module unless the cache has it, import it, and return it.
 
     name: the module's full name. The sources need not repeat it: the macro HOMEFREE_MODULE_NAME is
@@ -205,16 +214,18 @@ def load(
         return _import(name, _cache.find_or_build(request, verbose))
 
 
-def __getattr__(name):
-    if name == "BuildError":
-        from ._errors import BuildError as found
-    elif name == "build":
-        from ._build import build as found
-    else:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    globals()[name] = found
-    return found
+if not TYPE_CHECKING:
+
+    def __getattr__(name):
+        if name == "BuildError":
+            from ._errors import BuildError as found
+        elif name == "build":
+            from ._build import build as found
+        else:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        globals()[name] = found
+        return found
 
 
-def __dir__():
+def __dir__() -> "list[str]":
     return sorted({*globals(), *__all__})

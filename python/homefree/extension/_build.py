@@ -1,5 +1,7 @@
 """build(): compiling a module for a wheel to ship. Nothing here keeps state."""
 
+from __future__ import annotations
+
 import os
 import shutil
 
@@ -8,6 +10,12 @@ from . import _cache
 from ._files import Hashes, replace
 from ._prebuilt import FIRST
 from ._request import Request
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from .._types import AnyPath
 
 
 def _put(path, request, folder):
@@ -24,7 +32,21 @@ def _put(path, request, folder):
     return target
 
 
-def build(name, sources, output, *, build_directory=None, verbose=None, **options):
+def build(
+    name: str,
+    sources: AnyPath | Iterable[AnyPath],
+    output: AnyPath,
+    *,
+    extra_cflags: Sequence[str] | None = None,
+    extra_cxxflags: Sequence[str] | None = None,
+    extra_cuda_cflags: Sequence[str] | None = None,
+    extra_ldflags: Sequence[str] | None = None,
+    extra_include_paths: AnyPath | Iterable[AnyPath] | None = None,
+    build_directory: AnyPath | None = None,
+    verbose: bool | None = None,
+    with_cuda: bool | None = None,
+    torch: bool = False,
+) -> str:
     """Compile a module as load() does, and put it into the folder `output`, for a wheel to ship and
     load(prebuilt=) to find.
 
@@ -38,7 +60,19 @@ def build(name, sources, output, *, build_directory=None, verbose=None, **option
     Since 1.0.
     """
     check_name(name)
-    request = Request(name, sources, **options, build_directory=build_directory, rpath=False)
+    request = Request(
+        name,
+        sources,
+        extra_cflags=extra_cflags,
+        extra_cxxflags=extra_cxxflags,
+        extra_cuda_cflags=extra_cuda_cflags,
+        extra_ldflags=extra_ldflags,
+        extra_include_paths=extra_include_paths,
+        build_directory=build_directory,
+        with_cuda=with_cuda,
+        torch=torch,
+        rpath=False,
+    )
     path = _cache.find_or_build(request, verbose)
     return _put(path, request, os.path.abspath(os.fsdecode(output)))
 

@@ -11,6 +11,15 @@ Needs CPython 3.12 or newer; a free-threaded CPython uses threads instead. Since
 from .. import _homefree
 from .._lazy import attributes
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ._crossing import share
+    from ._executor import Executor, engine
+    from ._inside import RemoteError
+    from ._prepare import prepare
+    from ._replica import Replica
+    from ._threads import BrokenInterpreters
+
 __all__ = [
     "BrokenInterpreters",
     "Executor",
@@ -24,7 +33,7 @@ __all__ = [
 ]
 
 _homefree.add_interpreters()
-Parcel, Shared = _homefree.Parcel, _homefree.Shared
+from .._homefree import Parcel, Shared  # noqa: E402, they are there now
 
 # Every interpreter imports this package, and most need nothing of it but _inside. The test of
 # import circles reads this table.
@@ -38,4 +47,5 @@ _LAZY = {
     "share": "_crossing",
 }
 
-__getattr__, __dir__ = attributes(__name__, _LAZY, globals())
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = attributes(__name__, _LAZY, globals())

@@ -9,12 +9,18 @@ crosses there in the same way, and so do NumPy's arrays after prepare().
 State: which function reduces which type, written once for each type. Threads: any.
 """
 
+from __future__ import annotations
+
 import io
 import math
 import pickle
 import sys
 
 from .. import _homefree
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .._types import T
 
 __all__ = ["pack", "reduce_parcel", "share", "unpack"]
 
@@ -37,7 +43,7 @@ def unpack(pickled, buffers=()):
 # ---- what CPython passes between interpreters ----
 
 
-def share(value):
+def share(value: T) -> _homefree.Parcel[T]:
     """A Parcel of an object: it crosses between interpreters with its memory by reference.
 
     In the interpreter that receives it, it is the object again, on the same memory:

@@ -8,6 +8,8 @@ State: of each executor, in _Queue, which its threads share; futures by number, 
 Threads: any. Fork: the child's executors are broken, and say so.
 """
 
+from __future__ import annotations
+
 import concurrent.futures
 import contextlib
 import functools
@@ -26,12 +28,19 @@ from ._inside import BROKEN, DONE, RemoteError
 from ._prepare import join
 from ._threads import BrokenInterpreters, Pool, break_all, close_all, settle
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from typing import Any
+
+    from .._types import T
+
 __all__ = ["Executor", "engine"]
 
 _OWN_GIL, _THREADS = 1, 2
 
 
-def engine():
+def engine() -> str:
     """Which kind of interpreters this Python can have: "own GIL" or "threads".
 
     Raises RuntimeError with the reason and a remedy if it can have none. Threads: any. Fork:
@@ -366,13 +375,13 @@ class Executor(concurrent.futures.Executor):
 
     def __init__(
         self,
-        max_workers=None,
+        max_workers: int | None = None,
         *,
-        initializer=None,
-        initargs=(),
-        interpreters=None,
-        name_crashes=False,
-    ):
+        initializer: Callable[..., object] | None = None,
+        initargs: tuple[Any, ...] = (),
+        interpreters: Iterable[Any] | None = None,
+        name_crashes: bool = False,
+    ) -> None:
         if interpreters is not None:
             interpreters = _idle(interpreters, max_workers)
             max_workers = len(interpreters)
@@ -416,7 +425,9 @@ class Executor(concurrent.futures.Executor):
             queue.close()
         weakref.finalize(self, queue.close).atexit = False
 
-    def submit(self, fn, /, *args, **kwargs):
+    def submit(
+        self, fn: Callable[..., T], /, *args: Any, **kwargs: Any
+    ) -> concurrent.futures.Future[T]:
         """Calls fn(*args, **kwargs) in any free interpreter; a Future."""
         if self._threads is not None:
             return self._threads.submit(fn, args, kwargs)
@@ -451,7 +462,14 @@ class Executor(concurrent.futures.Executor):
             raise RuntimeError("cannot schedule new futures after shutdown")
         return future
 
-    def map(self, fn, *iterables, timeout=None, chunksize=1, **keywords):
+    def map(
+        self,
+        fn: Callable[..., T],
+        *iterables: Iterable[Any],
+        timeout: float | None = None,
+        chunksize: int = 1,
+        **keywords: Any,
+    ) -> Iterator[T]:
         """Like map(), with calls in all interpreters. chunksize: how many calls cross together."""
         if chunksize < 1:
             raise ValueError(f"chunksize must be at least 1, not {chunksize}")
@@ -465,7 +483,7 @@ class Executor(concurrent.futures.Executor):
         )
         return itertools.chain.from_iterable(results)
 
-    def shutdown(self, wait=True, *, cancel_futures=False):
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Lets the interpreters end after the tasks that are there; without them if cancel_futures
         is true. wait: until they have ended."""
         if self._threads is not None:

@@ -18,7 +18,7 @@ def _register_arrays(core):
     _homefree.register_crossing(core.ndarray)
 
 
-def prepare():
+def prepare() -> None:
     """Make this interpreter one that works with others, whoever made it.
 
     NumPy's arrays (ndarray itself, not its subclasses) then cross by reference wherever CPython

@@ -3,6 +3,8 @@
 State: the numbers of replicas. Threads: any. Fork: allowed; a child makes replicas of its own.
 """
 
+from __future__ import annotations
+
 import itertools
 import os
 import pickle
@@ -10,12 +12,22 @@ import pickle
 from . import _inside
 from ._crossing import pack, unpack
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+    from typing import Any, Generic
+
+    from .._types import AnyPath, T
+    from ._executor import Executor
+else:  # importing typing costs more than all the rest of this module
+    T, Generic = None, {None: object}
+
 __all__ = ["Replica", "object_of"]
 
 _numbers = itertools.count(1)
 
 
-class Replica:
+class Replica(Generic[T]):
     """An object that is pickled once and made in each interpreter when that first uses it.
 
     Passing a replica to an Executor passes a few bytes, whatever the size of the object; where it
@@ -36,14 +48,16 @@ class Replica:
     Threads: any. Since 1.0.
     """
 
-    def __init__(self, value, executor=None):
+    def __init__(self, value: T, executor: Executor | None = None) -> None:
         self._executor = executor
         self._number = next(_numbers)
         self._pickle, self._buffers = pack(value)
         self._alive = bytearray(b"\1")
 
     @classmethod
-    def from_package(cls, path, package, name, executor=None):
+    def from_package(
+        cls, path: AnyPath, package: str, name: str, executor: Executor | None = None
+    ) -> Replica[Any]:
         """A replica of a pickle in a package, which each interpreter loads by itself when it first
         uses it: nothing of it is loaded here.
 
@@ -57,12 +71,12 @@ class Replica:
         path = os.path.realpath(os.fsdecode(path), strict=True)
         return cls(_Packaged(path, package, name), executor)
 
-    def __call__(self, *arguments, **keywords):
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         if _inside.replicas(own=True) is not None:
             return object_of(self)(*arguments, **keywords)
         return self.submit(*arguments, **keywords).result()
 
-    def submit(self, *arguments, **keywords):
+    def submit(self, *arguments: Any, **keywords: Any) -> Future[Any]:
         """Calls the object in any free interpreter; a Future."""
         if self._executor is None:
             raise RuntimeError(
@@ -70,13 +84,13 @@ class Replica:
             )
         return self._executor.submit(self, *arguments, **keywords)
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[Any, ...]:
         buffers = [pickle.PickleBuffer(buffer) for buffer in self._buffers]
         whole = pickle.PickleBuffer(self._pickle)
         alive = pickle.PickleBuffer(self._alive)
         return _made, (self._number, whole, buffers, alive)
 
-    def __del__(self):
+    def __del__(self) -> None:
         alive = getattr(self, "_alive", None)
         if alive is not None:
             alive[0] = 0

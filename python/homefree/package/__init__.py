@@ -32,6 +32,21 @@ what the package holds or has declared.
 
 from .._lazy import attributes
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ._package_errors import (
+        DamagedPackage,
+        MissingMember,
+        MockUsed,
+        PackageError,
+        RefusedImport,
+        RefusedPickle,
+        UnresolvedImports,
+    )
+    from ._reader import Reader
+    from ._tree import Directory
+    from ._writer import Writer
+
 __all__ = [
     "DamagedPackage",
     "Directory",
@@ -58,4 +73,5 @@ _LAZY = {
     "Writer": "_writer",
 }
 
-__getattr__, __dir__ = attributes(__name__, _LAZY, globals())
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = attributes(__name__, _LAZY, globals())

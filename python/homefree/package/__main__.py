@@ -21,7 +21,7 @@ def _verify(reader, _):
     print(f"{reader.path} is whole; sha256 of the manifest: {reader.sha256}")
 
 
-def main():
+def main() -> int:
     """Returns an exit status: 0, 1 if the package is damaged, 3 if it cannot be read."""
     parser = argparse.ArgumentParser(prog="python -m homefree.package", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)

@@ -4,6 +4,8 @@ Nothing here keeps state. The exceptions can be pickled, so they may cross inter
 processes.
 """
 
+from __future__ import annotations
+
 import pickle
 
 
@@ -14,9 +16,12 @@ class PackageError(Exception):
     None where there is none. Since 1.0.
     """
 
-    def __init__(self, message, *, package=None, member=None):
+    def __init__(
+        self, message: str, *, package: str | None = None, member: str | None = None
+    ) -> None:
         super().__init__(message)
-        self.package, self.member = package, member
+        self.package: str | None = package
+        self.member: str | None = member
 
 
 class DamagedPackage(PackageError):
@@ -42,7 +47,7 @@ class UnresolvedImports(PackageError):
     """A package cannot be written, because it needs modules for which no rule says what to do.
     modules tells for each one who needs it, and why it cannot be had. Since 1.0."""
 
-    modules = {}
+    modules: dict[str, tuple[str, list[str]]] = {}
 
 
 class MockUsed(PackageError, NotImplementedError):

@@ -1,5 +1,7 @@
 """Reader: a package that is opened, verified and loaded."""
 
+from __future__ import annotations
+
 import hashlib
 import io
 import mmap
@@ -11,8 +13,15 @@ from ._modules import Importer
 from ._names import BUFFERS, MANIFEST, is_module, resource, shown, wrong_pattern
 from ._package_errors import DamagedPackage, MissingMember, PackageError, error
 from ._store import open_store
-from ._tree import tree
+from ._tree import Directory, tree
 from ._zip import Wrong
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import ModuleType
+    from typing import Any
+
+    from .._types import AnyPath, Patterns
 
 _SMALL = 1 << 16
 
@@ -61,16 +70,16 @@ class Reader:
 
     def __init__(
         self,
-        path,
+        path: AnyPath,
         *,
-        verify=None,
-        mapped=False,
-        extern=None,
-        sha256=None,
-        private=None,
-        adopt=False,
-    ):
-        self.path = os.path.abspath(os.fsdecode(path))
+        verify: bool | None = None,
+        mapped: bool = False,
+        extern: Patterns | None = None,
+        sha256: str | None = None,
+        private: bool | None = None,
+        adopt: bool = False,
+    ) -> None:
+        self.path: str = os.path.abspath(os.fsdecode(path))
         self._verify, self._mapped = verify, mapped
         self._verified = set()
         try:
@@ -111,7 +120,7 @@ class Reader:
             data = self._store.read(MANIFEST, LIMIT)
         except Wrong as wrong:
             raise self._damaged(wrong, MANIFEST) from None
-        self.sha256 = hashlib.sha256(data).hexdigest()
+        self.sha256: str = hashlib.sha256(data).hexdigest()
         if wanted is not None and self.sha256 != wanted:
             raise error(
                 DamagedPackage,
@@ -184,7 +193,7 @@ class Reader:
         self._member(name)
         return self._read(name)
 
-    def verify(self):
+    def verify(self) -> None:
         """Compare the hashes of all members with the manifest's. Raises DamagedPackage. Since
         1.0."""
         self._check_open()
@@ -218,32 +227,34 @@ class Reader:
         self._member(path)
         return path
 
-    def load_bytes(self, package, name):
+    def load_bytes(self, package: str, name: str) -> bytes:
         """The bytes of a resource, or of any member. Since 1.0."""
         return bytes(self._read(self._resource(package, name)))
 
-    def load_text(self, package, name, encoding="utf-8", errors="strict"):
+    def load_text(
+        self, package: str, name: str, encoding: str = "utf-8", errors: str = "strict"
+    ) -> str:
         """The text of a resource, or of any member. Since 1.0."""
         return str(self._read(self._resource(package, name)), encoding, errors)
 
-    def open(self, package, name):
+    def open(self, package: str, name: str) -> io.BytesIO:
         """A file object over the bytes of a resource. Since 1.0."""
         return io.BytesIO(self._read(self._resource(package, name)))
 
-    def has(self, package, name):
+    def has(self, package: str, name: str) -> bool:
         """Whether there is such a resource. Since 1.0."""
         return resource(package, name) in self._manifest.members
 
-    def modules(self):
+    def modules(self) -> list[str]:
         """The names of the modules in the package, sorted. Since 1.0."""
         return sorted(self._importer.modules)
 
-    def extern_modules(self):
+    def extern_modules(self) -> list[str]:
         """The names of the modules that it needs from the environment, without those of the
         standard library, sorted. Since 1.0."""
         return sorted(self._manifest.extern)
 
-    def file_structure(self, include="**", exclude=()):
+    def file_structure(self, include: Patterns = "**", exclude: Patterns = ()) -> Directory:
         """The members as a Directory, which print() draws. include, exclude: patterns of paths,
         such as "app/**" or "**/*.json". Since 1.0."""
         include = [include] if isinstance(include, str) else include
@@ -252,7 +263,7 @@ class Reader:
 
     # ---- loading ----
 
-    def install(self):
+    def install(self) -> Reader:
         """Give the package's modules their plain names in this interpreter: from now on `import
         app` imports the package's. For interpreters that serve one package; modules that it lacks
         are imported as before. Raises PackageError if one of its top-level modules is imported
@@ -260,7 +271,7 @@ class Reader:
         self._importer.install()
         return self
 
-    def import_module(self, name):
+    def import_module(self, name: str) -> ModuleType:
         """Import a module of the package. Without install() it belongs to this reader alone, under
         the name `<package 1>.name`. Raises RefusedImport if it is not in the package. Since 1.0."""
         if not isinstance(name, str) or name not in self._importer.modules:
@@ -269,7 +280,7 @@ class Reader:
             )
         return self._importer.module(name)
 
-    def load_pickle(self, package, name):
+    def load_pickle(self, package: str, name: str) -> Any:
         """Load a pickle. Classes and functions are those of the package's modules, or of modules
         that it has as extern. Each call makes objects anew. Raises RefusedPickle, and what the
         others here raise. Since 1.0."""
@@ -312,17 +323,17 @@ class Reader:
 
     # ---- the end ----
 
-    def close(self):
+    def close(self) -> None:
         """Close the file. Modules that were not imported yet, and members, cannot be had any more.
         Since 1.0."""
         self._importer.remove()
         self._store.close()
 
-    def __enter__(self):
+    def __enter__(self) -> Reader:
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> None:
         self.close()
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"homefree.package.Reader({self.path!r})"

@@ -1,6 +1,8 @@
 """The members of a package as a tree, for people and for importlib.resources. Nothing here keeps
 state beyond what it is given."""
 
+from __future__ import annotations
+
 import io
 
 from ._names import matches
@@ -10,10 +12,12 @@ class Directory:
     """A folder of a package, or a file in it. name: the last part of its path. is_dir: whether it
     is a folder. children: {name: Directory}. str() draws it. Since 1.0."""
 
-    def __init__(self, name, is_dir):
-        self.name, self.is_dir, self.children = name, is_dir, {}
+    def __init__(self, name: str, is_dir: bool) -> None:
+        self.name: str = name
+        self.is_dir: bool = is_dir
+        self.children: dict[str, Directory] = {}
 
-    def has_file(self, path):
+    def has_file(self, path: str) -> bool:
         """Whether there is a file with that path, which has slashes. Since 1.0."""
         found = self
         for part in path.split("/"):
@@ -33,10 +37,10 @@ class Directory:
             yield f"{indent}{start}{next(lines)}"
             yield from lines
 
-    def __str__(self):
+    def __str__(self) -> str:
         return "\n".join(self._lines("")) + "\n"
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"<{'folder' if self.is_dir else 'file'} {self.name!r} of a package>"
 
 

@@ -5,6 +5,8 @@ Members are written as they are added, so that later changes of an object do not
 what they need is resolved at the end, when all rules are known.
 """
 
+from __future__ import annotations
+
 import contextlib
 import errno
 import hashlib
@@ -34,6 +36,10 @@ from ._names import (
 )
 from ._package_errors import PackageError, RefusedPickle, UnresolvedImports, error
 from ._zip import ZipWriter
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .._types import AnyPath, Patterns
 
 _CHUNK = 1 << 20
 
@@ -87,9 +93,9 @@ class Writer:
     not go on with it. Since 1.0.
     """
 
-    def __init__(self, path, *, folder=False):
-        self.path = os.path.abspath(os.fsdecode(path))
-        self.sha256 = None
+    def __init__(self, path: AnyPath, *, folder: bool = False) -> None:
+        self.path: str = os.path.abspath(os.fsdecode(path))
+        self.sha256: str | None = None
         self._is_folder = bool(folder)
         self._rules, self._whole = [], []
         self._members, self._crcs = {}, {}
@@ -132,21 +138,21 @@ class Writer:
                 raise ValueError(f"{shown(pattern)}: {why}")
         self._rules.append(Rule(action, include, exclude))
 
-    def intern(self, include, *, exclude=()):
+    def intern(self, include: Patterns, *, exclude: Patterns = ()) -> None:
         """Put the modules of these patterns into the package if they are needed. Since 1.0."""
         self._rule("intern", include, exclude)
 
-    def extern(self, include, *, exclude=()):
+    def extern(self, include: Patterns, *, exclude: Patterns = ()) -> None:
         """Take the modules of these patterns from where the package is loaded. A module of the
         standard library whose name a pattern begins with is then open to pickles, too. Since
         1.0."""
         self._rule("extern", include, exclude)
 
-    def mock(self, include, *, exclude=()):
+    def mock(self, include: Patterns, *, exclude: Patterns = ()) -> None:
         """Let the modules of these patterns be imported without being there. Since 1.0."""
         self._rule("mock", include, exclude)
 
-    def deny(self, include, *, exclude=()):
+    def deny(self, include: Patterns, *, exclude: Patterns = ()) -> None:
         """Refuse to write a package that needs modules of these patterns. Since 1.0."""
         self._rule("deny", include, exclude)
 
@@ -182,17 +188,17 @@ class Writer:
             raise TypeError(f"the name must be a str, not {type(name).__name__}")
         return resource(package, name)
 
-    def add_bytes(self, package, name, data):
+    def add_bytes(self, package: str, name: str, data: bytes | bytearray | memoryview) -> None:
         """Add a resource, which Reader.load_bytes() gives, and importlib.resources to modules of
         the package. package: a dotted name, or "" for none. Since 1.0."""
         with self._member(self._resource(package, name), "resource") as sink:
             sink.write(data)
 
-    def add_text(self, package, name, text):
+    def add_text(self, package: str, name: str, text: str) -> None:
         """Add a text, in UTF-8. Since 1.0."""
         self.add_bytes(package, name, text.encode("utf-8"))
 
-    def add_file(self, package, name, file):
+    def add_file(self, package: str, name: str, file: AnyPath) -> None:
         """Add the content of a file. Since 1.0."""
         with (
             open(file, "rb") as source,
@@ -201,7 +207,7 @@ class Writer:
             for chunk in iter(lambda: source.read(_CHUNK), b""):
                 sink.write(chunk)
 
-    def add_pickle(self, package, name, value):
+    def add_pickle(self, package: str, name: str, value: object) -> None:
         """Add an object. The modules of its classes and functions are needed from now on. What
         gives its memory as buffers (NumPy's arrays) lies beside the pickle, aligned, so that
         readers can map it. Since 1.0."""
@@ -258,7 +264,7 @@ class Writer:
                 kind=RefusedPickle,
             )
 
-    def add_source(self, name, text, *, package=False):
+    def add_source(self, name: str, text: str, *, package: bool = False) -> None:
         """Add a module with this source. package: whether it is a package. Since 1.0."""
         if not is_module(name):
             raise ValueError(f"{shown(name)} is no name of a module")
@@ -283,7 +289,7 @@ class Writer:
                 # package.
                 self._need(f"{one.module}.{attribute}", name, one.optional, attribute=True)
 
-    def add_module(self, name):
+    def add_module(self, name: str) -> None:
         """Add a module with its packages, found as import finds it. Since 1.0."""
         if not is_module(name):
             raise ValueError(f"{shown(name)} is no name of a module")
@@ -308,7 +314,7 @@ class Writer:
                 f'use add_source(), or extern("{name}")',
             )
 
-    def add_package(self, name, *, data=()):
+    def add_package(self, name: str, *, data: Patterns = ()) -> None:
         """Add a package with all modules below it.
 
         data: patterns of the files to add as resources, as they lie in the package's folder, such
@@ -344,7 +350,7 @@ class Writer:
                 if covered(patterns, relative) and not file.endswith((".py", ".pyc")):
                     self.add_file(name, relative, os.path.join(path, file))
 
-    def add_extension(self, module, file):
+    def add_extension(self, module: str, file: AnyPath) -> None:
         """Add an extension module. Add files for several Pythons under one name: the reader takes
         the one for its own. Libraries that it needs must be where it is loaded. Since 1.0."""
         if not is_module(module):
@@ -463,7 +469,7 @@ class Writer:
 
     # ---- the end ----
 
-    def close(self):
+    def close(self) -> None:
         """Write the package, as the end of a with statement does. Raises UnresolvedImports,
         RefusedPickle if a pickle has what none may, or OSError; then nothing is written. Since
         1.0."""
@@ -485,7 +491,7 @@ class Writer:
         finally:
             self.abandon()
 
-    def abandon(self):
+    def abandon(self) -> None:
         """Forget what was added, and write nothing. Since 1.0."""
         if self._folder is not None:
             shutil.rmtree(self._working, ignore_errors=True)
@@ -525,16 +531,16 @@ class Writer:
             yield from iter(lambda: file.read(_CHUNK), b"")
         os.unlink(path)  # so that the package is not there twice
 
-    def __enter__(self):
+    def __enter__(self) -> Writer:
         return self
 
-    def __exit__(self, kind, *_):
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None:
             self.close()
         else:
             self.abandon()
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"homefree.package.Writer({self.path!r})"
 
 

@@ -44,11 +44,19 @@ def lazy(tree):
     return set()
 
 
+class _Executed(ast.NodeTransformer):
+    """Leaves out what only type checkers read."""
+
+    def visit_If(self, node):
+        self.generic_visit(node)
+        return node.orelse if ast.unparse(node.test) == "TYPE_CHECKING" else node
+
+
 def imports(name, file, modules):
     """The modules of the package whose code or names a module needs, wherever it imports them.
     Importing `a.b.c` executes `a` and `a.b` first. Packages that contain the importing module
     are being executed already; they count only if one of their names is imported."""
-    tree = ast.parse(file.read_text(encoding="utf-8"))
+    tree = _Executed().visit(ast.parse(file.read_text(encoding="utf-8")))
     package = name if file.name == "__init__.py" else name.rpartition(".")[0]
     found = {f"{package}.{module}" for module in lazy(tree)}
     for node in ast.walk(tree):
@@ -93,6 +101,13 @@ CIRCLES = {
         {
             "one": "def f():\n    from . import two\n",
             "two": "class C:\n    def f(self):\n        from .one import x\n",
+        },
+        ["pack.one", "pack.two"],
+    ),
+    "where type checkers do not look": (
+        {
+            "one": "from . import two\n",
+            "two": "if TYPE_CHECKING:\n    x: int\nelse:\n    from .one import x\n",
         },
         ["pack.one", "pack.two"],
     ),
@@ -145,6 +160,7 @@ class Reading(unittest.TestCase):
         self.write("__init__", "from . import one\nfrom .one import x\nimport os, pack.two\n")
         self.write("one", "from . import two\nfrom .inner import deep\n")
         self.write("inner/deep", "from .. import two\nfrom ..two import x\n")
+        self.write("two", "if TYPE_CHECKING:\n    from . import one\n")
         self.assertEqual(circles(graph_of(self.folder)), [])
 
     def test_circles(self):

@@ -1,3 +1,0 @@
-from typing import Any, TextIO
-
-def doctor(file: TextIO | None = None) -> dict[str, Any]: ...

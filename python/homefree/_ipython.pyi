@@ -1,3 +1,0 @@
-from typing import Any
-
-def load_ipython_extension(shell: Any) -> None: ...
