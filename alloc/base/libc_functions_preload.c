@@ -16,6 +16,7 @@ extern void *__libc_calloc(size_t count, size_t size);
 extern void *__libc_memalign(size_t alignment, size_t size);
 extern void *__libc_realloc(void *ptr, size_t size);
 extern void __libc_free(void *ptr);
+extern int __libc_mallopt(int parameter, int value);
 
 static size_t no_usable_size(void *ptr)
 {
@@ -90,4 +91,8 @@ void hf_libc_start(void)
     hf_seal_open_to_start(&seal);
     table.it = found;
     hf_seal_close(&seal);
+    /* glibc starts its malloc in the first call, without a lock, because no other thread exists
+     * then. Here it would be a call during a fork, and several threads may make that at once. */
+    enum { NO_PARAMETER = 0 };
+    (void)__libc_mallopt(NO_PARAMETER, 0);
 }

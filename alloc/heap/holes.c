@@ -189,6 +189,12 @@ uintptr_t hf_holes_take(struct hf_holes *holes, size_t size, size_t alignment)
     return at;
 }
 
+size_t hf_holes_from(const struct hf_holes *holes, uintptr_t at)
+{
+    const struct hf_hole *hole = at_or_below(holes, at);
+    return hole != NULL && at - hole->start < hole->size ? hole->size - (at - hole->start) : 0;
+}
+
 uintptr_t hf_holes_last(const struct hf_holes *holes, uintptr_t end)
 {
     const struct hf_hole *last = at_or_below(holes, end);

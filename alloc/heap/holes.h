@@ -34,6 +34,9 @@ uintptr_t hf_holes_take(struct hf_holes *holes, size_t size, size_t alignment);
 /* Takes `size` bytes at an address; all of them must be free, in one range. */
 void hf_holes_take_at(struct hf_holes *holes, uintptr_t at, size_t size);
 
+/* How many bytes from an address on are free, in one range. */
+size_t hf_holes_from(const struct hf_holes *holes, uintptr_t at);
+
 /* Where the hole starts that ends at an address, at or behind which none begins; the address itself
  * if there is none. */
 uintptr_t hf_holes_last(const struct hf_holes *holes, uintptr_t end);

@@ -386,6 +386,43 @@ static bool move_mapping(char *to, size_t to_size, char *from, size_t size, bool
     return false;
 }
 
+/* The bytes behind a block, if they are free. */
+static bool take_behind(uintptr_t end, size_t more)
+{
+    pthread_mutex_lock(&lock);
+    const size_t room = hf_holes_from(&holes, end);
+    const bool taken =
+        room >= more || (end + room == hf_region.base + hf_region.size && more <= most &&
+                         grow(more, 1) && hf_holes_from(&holes, end) >= more);
+    if (taken) {
+        hf_holes_take_at(&holes, end, more);
+        used += more;
+        if (end + more > atomic_load_explicit(&reached, memory_order_relaxed))
+            atomic_store_explicit(&reached, end + more, memory_order_relaxed);
+    }
+    pthread_mutex_unlock(&lock);
+    return taken;
+}
+
+/* The mapping itself grows, so that it can be moved as one later. */
+bool hf_region_extend(char *start, size_t size, size_t more)
+{
+    char *end = start + size;
+    if (!take_behind((uintptr_t)end, more))
+        return false;
+    if (munmap(end, more) == 0) {
+        if (mremap(start, size, size + more, 0) == start) {
+            (void)mprotect(end, more, PROT_READ | PROT_WRITE); /* as in move_mapping() */
+            return true;
+        }
+        /* Another thread may have reached the limit meanwhile: then these addresses are lost. */
+        if (!map_at((uintptr_t)end, more, PROT_NONE, MAP_FIXED_NOREPLACE))
+            return false;
+    }
+    give(end, more, false);
+    return false;
+}
+
 /* A block that grew in place behind pages that it once took along has several mappings: halves,
  * then, down to pieces, which are copied. What moves gets a page more, which what follows takes. */
 static void move_parts(char *to, size_t to_size, char *from, size_t size, bool *mapped)

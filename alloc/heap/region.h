@@ -52,6 +52,10 @@ uint8_t *hf_region_table(unsigned shift);
 bool hf_region_moves(size_t size);
 bool hf_region_move(char *to, size_t to_size, char *from, size_t size);
 
+/* Lets a block that is one mapping have `more` bytes where it is, if those behind it are free; they
+ * can be used like the block. False: nothing has changed. */
+bool hf_region_extend(char *start, size_t size, size_t more);
+
 /* Whether there may be so many blocks of that size, or larger ones, that lie where hf_region_move()
  * has moved them: each is a mapping. Any thread, without a lock. */
 bool hf_region_can_move(size_t size);

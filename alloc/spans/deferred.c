@@ -9,31 +9,66 @@
 #include "alloc/spans/ground.h"
 #include "alloc/spans/hardened.h"
 #include "alloc/spans/heap_blocks.h"
+#include "alloc/spans/large.h"
 #include "alloc/spans/lookup.h"
 
-/* Every block that is not empty has room for it. */
-struct put_off_block {
-    struct put_off_block *next;
+/* Small blocks whose free a watch is to learn of before they can be handed out again. If there are
+ * more, the watch does not see the free. */
+static void *const CLAIMED = (void *)1;
+static struct place {
+    void *ptr; /* atomic: NULL, CLAIMED, or a block with its caller */
     const void *caller;
-};
-_Static_assert(sizeof(struct put_off_block) <= HF_GRAIN, "the smallest block holds it");
+} places[256];
+static uint32_t filled; /* atomic: how many hold a block */
 
-static struct put_off_block *blocks;
 static int slow_requests; /* not yet carried out: closings less openings */
 static int slow;          /* how often the fast paths are closed; slow_lock */
 /* Inside the gate, before spans' lock. A thread that finds no request has thereby waited for the
  * one that carries it out. */
 static pthread_mutex_t HF_FORK_LOCK slow_lock = PTHREAD_MUTEX_INITIALIZER;
 
-static void give_blocks(struct put_off_block *block)
+static bool claim(struct place *place, void *from)
 {
-    while (block != NULL) {
-        struct put_off_block *next = block->next;
-        const void *caller = block->caller;
-        if (hf_is_watched())
-            hf_watch_freed(block, caller);
-        hf_block_give(block, caller);
-        block = next;
+    return from != CLAIMED && __atomic_compare_exchange_n(&place->ptr, &from, CLAIMED, false,
+                                                          __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
+}
+
+static bool put_small_off(void *ptr, const void *caller)
+{
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++)
+        if (claim(&places[i], NULL)) {
+            places[i].caller = caller;
+            __atomic_store_n(&places[i].ptr, ptr, __ATOMIC_RELEASE);
+            __atomic_add_fetch(&filled, 1, __ATOMIC_SEQ_CST);
+            return true;
+        }
+    return false;
+}
+
+static void give_block(void *ptr, const void *caller)
+{
+    if (hf_is_watched())
+        hf_watch_freed(ptr, caller);
+    hf_block_give(ptr, caller);
+}
+
+static void give_blocks(void)
+{
+    const void *caller;
+    void *ptr;
+    while ((ptr = hf_large_resume(&caller)) != NULL)
+        give_block(HF_LIKELY(hf_hardened == 0) ? ptr : (void *)(uintptr_t)hf_hardened_first(ptr),
+                   caller);
+    for (size_t i = 0;
+         i < sizeof places / sizeof places[0] && __atomic_load_n(&filled, __ATOMIC_SEQ_CST) != 0;
+         i++) {
+        ptr = __atomic_load_n(&places[i].ptr, __ATOMIC_RELAXED);
+        if (ptr == NULL || !claim(&places[i], ptr))
+            continue;
+        caller = places[i].caller;
+        __atomic_store_n(&places[i].ptr, NULL, __ATOMIC_RELEASE);
+        __atomic_sub_fetch(&filled, 1, __ATOMIC_SEQ_CST);
+        give_block(ptr, caller);
     }
 }
 
@@ -52,36 +87,31 @@ static void carry_out_slow(void)
 void hf_heap_catch_up(void)
 {
     struct hf_pass pass;
-    while (__atomic_load_n(&blocks, __ATOMIC_SEQ_CST) != NULL ||
+    while (hf_large_is_put_off() || __atomic_load_n(&filled, __ATOMIC_SEQ_CST) != 0 ||
            __atomic_load_n(&slow_requests, __ATOMIC_SEQ_CST) != 0 || hf_locals_have_ended()) {
         if (!hf_enter(&pass))
             return;
-        give_blocks(__atomic_exchange_n(&blocks, NULL, __ATOMIC_SEQ_CST));
+        give_blocks();
         hf_locals_catch_up();
         carry_out_slow();
         hf_gate_leave(&pass);
     }
 }
 
+/* What a span is given takes no lock. */
 void hf_put_off_free(void *ptr, const void *caller)
 {
     struct hf_entry *entry = hf_entry_of(ptr);
-    /* Below: no lock. A guard leaves the smallest blocks no room. */
-    if (hf_entry_has_span(entry) &&
-        (!hf_is_watched() || entry->class == HF_CLASS_NOTHING || hf_hardened != 0)) {
-        const int wrong = HF_LIKELY(hf_hardened == 0) ? hf_span_give(NULL, ptr, entry)
-                                                      : hf_hardened_give(NULL, ptr, entry, caller);
-        if (HF_UNLIKELY(wrong >= 0))
-            hf_heap_corrupted(ptr, caller, HF_CORRUPT_IN_FREE, (enum hf_corruption_kind)wrong);
-        return;
-    }
-    struct put_off_block *block = ptr;
-    block->caller = caller;
-    struct put_off_block *first = __atomic_load_n(&blocks, __ATOMIC_RELAXED);
-    do
-        block->next = first;
-    while (!__atomic_compare_exchange_n(&blocks, &first, block, true, __ATOMIC_SEQ_CST,
-                                        __ATOMIC_RELAXED));
+    int wrong = -1;
+    if (!hf_entry_has_span(entry))
+        wrong = HF_LIKELY(hf_hardened == 0) ? hf_large_put_off(ptr, caller)
+                                            : hf_hardened_put_off_large(ptr, caller);
+    else if (!hf_is_watched() || !put_small_off(ptr, caller))
+        wrong = HF_LIKELY(hf_hardened == 0) ? hf_span_give(NULL, ptr, entry)
+                                            : hf_hardened_give(NULL, ptr, entry, caller);
+    if (HF_UNLIKELY(wrong >= 0))
+        hf_heap_corrupted(ptr, caller, HF_CORRUPT_IN_FREE, (enum hf_corruption_kind)wrong);
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
     if (!hf_gate_is_closed())
         hf_heap_catch_up();
 }

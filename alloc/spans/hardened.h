@@ -53,8 +53,9 @@ size_t hf_hardened_holds_large(const void *ptr, const void **block);
 /* The first byte of the block for which hf_large_each() tells another; NULL if it waits. */
 const void *hf_hardened_first(const void *base);
 
-/* As hf_large_give(). */
+/* As hf_large_give() and hf_large_put_off(). */
 int hf_hardened_give_large(void *ptr);
+int hf_hardened_put_off_large(const void *ptr, const void *caller);
 
 /* Copies what is in a live large block, which is given back next, to one of `room` bytes; of much,
  * the pages go along, if both lie in them alike, or are given back on the way: so there is never

@@ -40,7 +40,7 @@ struct chunk {
 };
 
 static struct chunk *chunks; /* atomic; chunks are only added, with the spans' lock */
-static struct hf_large_stack unused;
+static struct hf_large_stack unused, put_off;
 
 static bool make_records(void)
 {
@@ -226,6 +226,33 @@ int hf_large_give(void *ptr)
     return -1;
 }
 
+int hf_large_put_off(const void *ptr, const void *caller)
+{
+    struct hf_large *block = record_of(hf_entry_of(ptr));
+    if (block == NULL || !change(block, ptr, HF_LARGE_LIVE, HF_LARGE_BUSY))
+        return wrong_of(ptr, block);
+    block->caller = caller;
+    hf_large_stack_push(&put_off, block);
+    return -1;
+}
+
+void *hf_large_resume(const void **caller)
+{
+    struct hf_large *block = hf_large_stack_pop(&put_off);
+    if (block == NULL)
+        return NULL;
+    const uintptr_t start = start_of(block->word);
+    *caller = block->caller;
+    set_word(block, start, HF_LARGE_LIVE);
+    return (void *)start;
+}
+
+bool hf_large_is_put_off(void)
+{
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    return hf_large_stack_top(__atomic_load_n(&put_off.head, __ATOMIC_RELAXED)) != NULL;
+}
+
 /* ---- resizing ---- */
 
 static bool resize_pages(const struct hf_large *block, char *start, size_t size)
@@ -233,7 +260,8 @@ static bool resize_pages(const struct hf_large *block, char *start, size_t size)
     const size_t before = block->capacity;
     if (!block->moved)
         return hf_pages_resize(start, before, size, false);
-    return size < before && hf_region_unmap(start + size, before - size) == 0;
+    return size < before ? hf_region_unmap(start + size, before - size) == 0
+                         : hf_region_extend(start, before, size - before);
 }
 
 /* Makes a block that is BUSY larger or smaller where it lies. A little less is no change. */

@@ -18,7 +18,7 @@
 enum hf_large_state {
     HF_LARGE_GONE, /* its pages went back; the address is where it was */
     HF_LARGE_KEPT, /* freed, and in the cache, or on its way */
-    HF_LARGE_BUSY, /* live, while it is resized */
+    HF_LARGE_BUSY, /* live, while it is resized; or its free is put off */
     HF_LARGE_LIVE
 };
 
@@ -31,7 +31,7 @@ struct hf_large {
     struct hf_heap *heap;  /* of a live block: heaps.h */
     uint32_t depth;        /* atomic: how many are in the stack, from this one on */
     bool moved;            /* its pages come straight from the region */
-    uint8_t unused[11];
+    const void *caller;    /* who freed it, while that is put off */
 };
 _Static_assert(sizeof(struct hf_large) == 64, "a cache line");
 
