@@ -134,8 +134,9 @@ static extent_hooks_t hooks = {
 #define MILLISECOND ((uint64_t)1000000)
 #define WINDOW      20 /* milliseconds */
 #define WINDOWS     4  /* what these take is not worth a purge: it would be faulted in again */
-/* Less is not worth the calls. */
-#define UNUSED_LEAST ((size_t)4 << 20)
+/* Less, or less a part of what is in use, is not worth the calls. */
+#define UNUSED_LEAST ((size_t)1 << 20)
+#define UNUSED_PART  32
 
 static size_t taken;         /* bytes that callers have; atomic */
 static size_t window_taken;  /* bytes taken since the window began; atomic */
@@ -189,7 +190,7 @@ void hf_pages_settle(void)
         lately -= lately / 8 + 1;
     lately = this_window > lately ? this_window : lately;
     __atomic_store_n(&demand, lately, __ATOMIC_RELAXED);
-    if (idle > UNUSED_LEAST &&
+    if (idle > UNUSED_LEAST && idle > hf_pages_taken() / UNUSED_PART &&
         (idle > lately * WINDOWS || now - __atomic_load_n(&purged_at, __ATOMIC_RELAXED) >= decay)) {
         __atomic_store_n(&purged_at, now, __ATOMIC_RELAXED);
         hf_pages_purge();

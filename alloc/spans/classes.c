@@ -28,10 +28,18 @@
     X(40, 1792, 1920)        \
     X(41, 1920, 2048)        \
     EIGHT(X, 42, 2048, 256)  \
-    EIGHT(X, 50, 4096, 512)  \
-    EIGHT(X, 58, 8192, 1024) \
-    EIGHT(X, 66, 16384, 2048)
-_Static_assert(HF_CLASSES == 66 + 8 && HF_GRAIN == 16, "each class has a row");
+    X(50, 4096, 4416)        \
+    X(51, 4416, 4608)        \
+    X(52, 4608, 5120)        \
+    X(53, 5120, 5632)        \
+    X(54, 5632, 6144)        \
+    X(55, 6144, 6656)        \
+    X(56, 6656, 7168)        \
+    X(57, 7168, 7680)        \
+    X(58, 7680, 8192)        \
+    EIGHT(X, 59, 8192, 1024) \
+    EIGHT(X, 67, 16384, 2048)
+_Static_assert(HF_CLASSES == 67 + 8 && HF_GRAIN == 16, "each class has a row");
 
 /* The bytes in a stack's blocks are bounded, so that a thread does not hold many large ones. */
 enum { STACK_MOST = 64, STACK_LEAST = 4, STACK_BYTES = 128 << 10 };

@@ -1,7 +1,8 @@
 /*
  * Size classes of blocks in spans: multiples of 16 to 256 bytes, then eight a doubling to 32 KiB,
- * so that at most an eighth of a block is unused; and one for 1 KiB with a header, of which SQLite
- * has most of its memory. Class 0 is for blocks of no bytes, whose pages nobody may touch.
+ * so that at most an eighth of a block is unused; and one each for 1 KiB and a page with
+ * a header, of which SQLite has most of its memory. Class 0 is for blocks of no bytes, whose pages
+ * nobody may touch.
  * Constants only.
  */
 #ifndef HOMEFREE_CLASSES_H
@@ -14,7 +15,7 @@ enum {
     HF_LARGEST = 1 << HF_LG_LARGEST, /* the largest block in a span */
     HF_LG_GRAIN = 4,
     HF_GRAIN = 1 << HF_LG_GRAIN,
-    HF_CLASSES = 1 + 256 / HF_GRAIN + 8 * (HF_LG_LARGEST - 8) + 1,
+    HF_CLASSES = 1 + 256 / HF_GRAIN + 8 * (HF_LG_LARGEST - 8) + 2,
     HF_CLASS_NOTHING = 0
 };
 _Static_assert(HF_LARGEST == HF_FAST_MAX, "the fast paths are those of spans");

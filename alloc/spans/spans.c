@@ -88,7 +88,7 @@ static void disown(struct hf_span *span)
 
 /* Colours: first blocks that lay at the same offset of their span would share cache sets. Less than
  * a block's size, or less than COLOUR_ROOM for small ones, of which a span has many. */
-enum { COLOUR_ROOM = 960, COLOUR_STEP = 64, COLOURS = 16 };
+enum { COLOUR_ROOM = 448, COLOUR_STEP = 64, COLOURS = 8 };
 
 static uint32_t colour_room(unsigned class)
 {
@@ -402,7 +402,7 @@ static void put_back(struct hf_local *local)
 
 void hf_spans_unstack(struct hf_local *local)
 {
-    enum { LARGEST_KEPT = 1024 };
+    enum { LARGEST_KEPT = 256 };
     for (unsigned class = hf_class_of(LARGEST_KEPT) + 1; class < HF_CLASSES; class ++)
         for (struct hf_freed *top; (top = local->tops[class])->block != NULL;) {
             struct hf_span *span = hf_entry_span(hf_entry_of(top->block));

@@ -9,8 +9,19 @@
 #include "alloc/spans/units.h"
 #include "alloc/spans/vector.h"
 
+/* Before more is taken from pages/, what the local heap keeps at hand is used up. */
+static void gather(struct hf_local *local, unsigned class)
+{
+    hf_spans_lock();
+    const bool enough = hf_units_have(hf_classes[class].units);
+    hf_spans_unlock();
+    if (!enough)
+        hf_spans_unstack(local);
+}
+
 struct hf_span *hf_span_get(struct hf_local *local, unsigned class)
 {
+    gather(local, class);
     hf_spans_lock();
     struct hf_span *span = hf_span_adopt(local, class, false);
     if (span == NULL && hf_locals_take_over())

@@ -165,16 +165,27 @@ static unsigned choose(uint64_t from)
     return ((unsigned)__builtin_ctzll(from >> turn | from << (-turn % 64)) + turn) % 64;
 }
 
-char *hf_units_take(unsigned units)
+/* The list of the shortest runs that are long enough; behind all if there is none. */
+static unsigned shortest(unsigned units)
 {
     unsigned run = units;
     while (run <= WHOLE && lists[run] == NULL)
         run++;
+    return run;
+}
+
+bool hf_units_have(unsigned units)
+{
+    return shortest(units) <= WHOLE;
+}
+
+char *hf_units_take(unsigned units)
+{
+    unsigned run = shortest(units);
     if (run > WHOLE) {
         if (!more(units))
             return NULL;
-        for (run = units; lists[run] == NULL;)
-            run++;
+        run = shortest(units);
     }
     struct granule *granule = lists[run];
     const unsigned unit = choose(runs_of(granule->free, units));

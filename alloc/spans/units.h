@@ -19,6 +19,9 @@ bool hf_units_start(void);
 /* How many local heaps there are. */
 void hf_units_have_users(uint64_t count);
 
+/* Whether that needs no more from pages/. */
+bool hf_units_have(unsigned units);
+
 /* Units side by side, at most HF_UNITS_MOST. NULL if there is no memory. */
 char *hf_units_take(unsigned units);
 

@@ -215,6 +215,24 @@ static void a_dropped_heap_is_gone(void *unused)
     hf_gate_leave(&pass);
 }
 
+/* The first blocks that are freed stay in a stack, here one of each span. */
+static void stacks_keep_no_spans_from_others(void *unused)
+{
+    enum { SIZE = 2560, OTHER = 512, SPANS = 48, BLOCKS = SPANS * (HF_UNIT / SIZE) };
+    static char *blocks[BLOCKS];
+    char *list = NULL;
+    (void)unused;
+    core_start(REGION);
+    for (size_t i = 0; i < BLOCKS; i++)
+        must((blocks[i] = core_take(SIZE)) != NULL);
+    const uint64_t before = count().active + count().unused;
+    for (size_t first = 0; first < HF_UNIT / SIZE; first++)
+        for (size_t i = first; i < BLOCKS; i += HF_UNIT / SIZE)
+            must(core_give(blocks[i]) == -1);
+    fill((size_t)BLOCKS * SIZE, OTHER, &list);
+    must(count().active + count().unused < before + before / 2);
+}
+
 static void run(void (*body)(void *))
 {
     assert_succeeds(outcome_of_call(body, NULL));
@@ -230,6 +248,7 @@ END_TEST
 START_TEST(memory)
 {
     run(unused_spans_go_back);
+    run(stacks_keep_no_spans_from_others);
     run(what_is_free_is_handed_out);
     run(no_memory_at_any_moment);
 }
