@@ -49,8 +49,9 @@ struct hf_entry {
                        address of the span has a wild index */
     uint8_t class;
     union {
-        uint8_t is_border; /* ground.h: a range begins here */
-        uint8_t waits;     /* of a large block: freed, and nobody may touch it (hardened.h) */
+        uint8_t is_border;  /* ground.h: a range begins here */
+        uint8_t waits;      /* of a large block: freed, and nobody may touch it (hardened.h) */
+        uint8_t is_guarded; /* of a unit for spans: nobody may touch its last page (units.h) */
     };
     uint16_t ground; /* ground.h */
 };

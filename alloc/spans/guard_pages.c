@@ -5,6 +5,7 @@
 
 #include "alloc/heap/region.h"
 
+#include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
 
@@ -50,4 +51,12 @@ bool hf_guard_pages_open(char *at, size_t size)
     else
         __atomic_sub_fetch(&mapped, 1, __ATOMIC_RELAXED);
     return mprotect(at, size, PROT_READ | PROT_WRITE) == 0;
+}
+
+bool hf_guard_pages_clear(char *at, size_t size)
+{
+    if (HF_LIKELY(madvise(at, size, MADV_DONTNEED) == 0))
+        return true;
+    memset(at, 0, size); /* locked, or a sandbox forbids it */
+    return false;
 }

@@ -39,4 +39,7 @@ size_t hf_guard_page(void);
 void hf_guard_pages_close(char *at, size_t size);
 bool hf_guard_pages_open(char *at, size_t size);
 
+/* Clears whole pages, which then have no memory; false if they still do. */
+bool hf_guard_pages_clear(char *at, size_t size);
+
 #endif

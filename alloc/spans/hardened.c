@@ -12,43 +12,87 @@
 #include <sched.h>
 #include <sys/mman.h>
 
-static uint32_t random_number(struct hf_local *local)
+/* Below a limit. */
+static inline uint32_t random_number(struct hf_local *local, uint32_t limit)
 {
     uint64_t x = local->random;
     if (HF_UNLIKELY(x == 0))
-        x = hf_guard_hash(local) | 1;
-    x ^= x << 13;
-    x ^= x >> 7;
-    x ^= x << 17;
+        x = hf_guard_hash(local);
+    x = x * UINT64_C(0x5851f42d4c957f2d) + UINT64_C(0x14057b7ef767814f);
     local->random = x;
-    return (uint32_t)(x >> 32);
+    return (uint32_t)((x >> 32) * limit >> 32);
 }
 
 /* ---- small blocks ---- */
 
-/* Blocks are multiples of HF_GRAIN. */
+/* Blocks are multiples of HF_GRAIN. Those of at most four parts, of a grain or a line, are taken as
+ * four that may overlap, because no processor foresees how often a loop over a block runs. */
 typedef uint64_t pair __attribute__((vector_size(HF_GRAIN), may_alias));
+static const size_t GRAIN = HF_GRAIN, LINE = (size_t)4 * HF_GRAIN, SEVERAL = (size_t)16 * HF_GRAIN;
 
-static bool is_clear(const void *block, size_t size)
+static inline size_t least(size_t a, size_t b)
 {
-    const pair *at = __builtin_assume_aligned(block, HF_GRAIN);
-    pair set = {0, 0};
-    for (size_t i = 0; i < size / HF_GRAIN; i++)
-        set |= at[i];
+    return a < b ? a : b;
+}
+
+static inline pair look_at(const char *at)
+{
+    return *(const pair *)__builtin_assume_aligned(at, HF_GRAIN);
+}
+
+static inline pair look_at_line(const char *at)
+{
+    return look_at(at) | look_at(at + GRAIN) | look_at(at + 2 * GRAIN) | look_at(at + 3 * GRAIN);
+}
+
+static inline __attribute__((always_inline)) bool is_clear(const char *block, size_t size)
+{
+    const size_t grain = size - GRAIN, line = size - LINE;
+    pair set;
+    if (size <= LINE) {
+        set = look_at(block) | look_at(block + least(GRAIN, grain)) |
+              look_at(block + least(2 * GRAIN, grain)) | look_at(block + grain);
+    } else {
+        set = look_at_line(block + line);
+        for (size_t i = 0; size > SEVERAL && i < line; i += LINE)
+            set |= look_at_line(block + i);
+        if (size <= SEVERAL)
+            set |= look_at_line(block) | look_at_line(block + least(LINE, line)) |
+                   look_at_line(block + least(2 * LINE, line));
+    }
     return (set[0] | set[1]) == 0;
 }
 
-/* Calls of memset() cost more than most blocks' bytes. */
-static void clear_block(void *block, size_t size)
+static inline void clear_at(char *at)
 {
-    enum { INLINE = 256 };
-    if (size > INLINE) {
+    *(pair *)__builtin_assume_aligned(at, HF_GRAIN) = (pair){0, 0};
+}
+
+static inline void clear_line(char *at)
+{
+    clear_at(at);
+    clear_at(at + GRAIN);
+    clear_at(at + 2 * GRAIN);
+    clear_at(at + 3 * GRAIN);
+}
+
+/* Calls of memset() cost more than most blocks' bytes. */
+static inline __attribute__((always_inline)) void clear_block(char *block, size_t size)
+{
+    const size_t grain = size - GRAIN, line = size - LINE;
+    if (size <= LINE) {
+        clear_at(block);
+        clear_at(block + least(GRAIN, grain));
+        clear_at(block + least(2 * GRAIN, grain));
+        clear_at(block + grain);
+    } else if (size <= SEVERAL) {
+        clear_line(block);
+        clear_line(block + least(LINE, line));
+        clear_line(block + least(2 * LINE, line));
+        clear_line(block + line);
+    } else {
         memset(block, 0, size);
-        return;
     }
-    pair *at = __builtin_assume_aligned(block, HF_GRAIN);
-    for (size_t i = 0; i < size / HF_GRAIN; i++)
-        at[i] = (pair){0, 0};
 }
 
 static __attribute__((noinline, cold, noreturn)) void written(const void *block, size_t size)
@@ -73,7 +117,9 @@ static inline void mark(void *block, uint8_t *state, size_t size, size_t asked)
 static inline unsigned window_of(size_t size)
 {
     enum { SMALL = 96 };
-    return size <= SMALL ? 8 : 4;
+    unsigned window = size <= SMALL ? 8 : 4;
+    __asm__("" : "+r"(window)); /* or the compiler compares at each use */
+    return window;
 }
 
 /* The bin's mask is not empty. */
@@ -84,9 +130,9 @@ static inline __attribute__((always_inline)) void *take(struct hf_local *local, 
     unsigned index = (unsigned)__builtin_ctzll(mask);
     if (hf_hardened_has(HF_HARDENED_PLACES)) {
         const unsigned width = window_of(bin->size), window = index & -width;
-        const unsigned turn = random_number(local) & (width - 1);
+        const unsigned turn = random_number(local, width);
         const uint32_t some = (uint32_t)(mask >> window) & (((uint32_t)1 << width) - 1);
-        const uint32_t turned = some >> turn | some << (width - turn);
+        const uint32_t turned = (some | some << width) >> turn;
         index = window + (((unsigned)__builtin_ctz(turned) + turn) & (width - 1));
     }
     bin->mask = mask & ~((uint64_t)1 << index);
@@ -106,12 +152,10 @@ void *hf_hardened_take(struct hf_local *local, unsigned class, size_t asked)
 
 void *hf_hardened_malloc(size_t size)
 {
-    const size_t room = hf_guard_room(size);
     struct hf_local *local = hf_local_own();
-    if (HF_UNLIKELY(local == NULL) || HF_UNLIKELY(size - 1 >= HF_LARGEST) ||
-        HF_UNLIKELY(room > HF_LARGEST))
+    if (HF_UNLIKELY(local == NULL) || HF_UNLIKELY(size - 1 >= HF_LARGEST - hf_guards.least))
         return NULL;
-    struct hf_bin *bin = &local->bins[hf_class_of(room)];
+    struct hf_bin *bin = &local->bins[hf_class_of(size + hf_guards.least)];
     return HF_LIKELY(bin->mask != 0) ? take(local, bin, size) : NULL;
 }
 
@@ -128,7 +172,8 @@ void hf_hardened_resize(void *ptr, struct hf_entry *entry, size_t asked, size_t 
 
 /* Whether the end of a neighbour is as it should be, as far as that can be told at one look: its
  * thread may be taking it or freeing it. */
-static bool looks_whole(const char *block, const uint8_t *state, size_t size)
+static inline __attribute__((always_inline)) bool looks_whole(const char *block,
+                                                              const uint8_t *state, size_t size)
 {
     const uint8_t before = __atomic_load_n(state, __ATOMIC_ACQUIRE);
     bool whole = true;
@@ -156,16 +201,13 @@ static __attribute__((noinline)) void look_again(const void *ptr, const char *bl
     hf_heap_neighbour(ptr, block, caller, HF_CORRUPT_IN_FREE);
 }
 
-static void check_neighbours(char *ptr, const uint8_t *state, const struct hf_entry *entry,
-                             size_t size, const void *caller)
+/* Of the block in front: what it wrote past its end may be in this one. What this one, or the block
+ * behind it, wrote past theirs shows in their own guards. */
+static inline __attribute__((always_inline)) void check_neighbour(char *ptr, const uint8_t *state,
+                                                                  size_t size, const void *caller)
 {
-    const struct hf_span *span = hf_entry_span(entry);
-    const uint32_t index = (uint32_t)(state - entry->state);
-    if (index != span->before && HF_UNLIKELY(!looks_whole(ptr - size, state - 1, size)))
+    if (HF_UNLIKELY(!looks_whole(ptr - size, state - 1, size)))
         look_again(ptr, ptr - size, state - 1, size, caller);
-    if (index + 1 < span->before + (uint32_t)span->blocks &&
-        HF_UNLIKELY(!looks_whole(ptr + size, state + 1, size)))
-        look_again(ptr, ptr + size, state + 1, size, caller);
 }
 
 static void set_free(struct hf_local *local, struct hf_freed freed)
@@ -185,7 +227,7 @@ static void keep_waiting(struct hf_local *local, unsigned class, struct hf_freed
         local->tops[class] = top;
         return;
     }
-    struct hf_freed *leaves = top - 1 - random_number(local) % hf_classes[class].stack;
+    struct hf_freed *leaves = top - 1 - random_number(local, hf_classes[class].stack);
     const struct hf_freed left = *leaves;
     *leaves = freed;
     set_free(local, left);
@@ -218,7 +260,7 @@ int hf_hardened_give(struct hf_local *local, void *ptr, struct hf_entry *entry, 
     if (!hf_entry_state(entry, ptr, &state))
         return hf_span_check(ptr, entry);
     if (hf_hardened_has(HF_HARDENED_NEIGHBOURS))
-        check_neighbours(ptr, state, entry, hf_classes[entry->class].size, caller);
+        check_neighbour(ptr, state, hf_classes[entry->class].size, caller);
     if (!__atomic_compare_exchange_n(state, &live, HF_BUSY, false, __ATOMIC_ACQ_REL,
                                      __ATOMIC_RELAXED))
         return hf_span_check(ptr, entry);
@@ -246,7 +288,7 @@ static inline __attribute__((always_inline)) void give_own(struct hf_local *loca
                                                            const void *caller)
 {
     if (hf_hardened_has(HF_HARDENED_NEIGHBOURS))
-        check_neighbours(ptr, state, entry, hf_classes[entry->class].size, caller);
+        check_neighbour(ptr, state, hf_classes[entry->class].size, caller);
     __atomic_store_n(state, HF_BUSY, __ATOMIC_RELAXED);
     __atomic_thread_fence(__ATOMIC_RELEASE);
     give(local, ptr, state, entry, local);
@@ -337,11 +379,6 @@ static uint64_t seal(const uint64_t *word, uint64_t value)
 static uint64_t unseal(const uint64_t *word)
 {
     return (*word ^ hf_guard_hash(word)) * HF_GUARD_INVERSE;
-}
-
-static size_t least(size_t a, size_t b)
-{
-    return a < b ? a : b;
 }
 
 /* Both canaries: of the bytes of one repeated word. */

@@ -1,9 +1,9 @@
 /*
  * HOMEFREE_CONF=checks:hardened and checks:full: small blocks lie at random places, have guards
- * (guards.h) that their neighbours' frees look at too, are cleared when they are freed, wait before
- * they are given out again, and must be clear then; spans end in a page that nobody may touch, and
- * lie scattered over the region; large blocks end in front of such a page, and nobody may touch
- * them while they wait.
+ * (guards.h) that the free of the block behind looks at too, are cleared when they are freed, wait
+ * before they are given out again, and must be clear then; spans end in a page that nobody may
+ * touch, and lie scattered over the region; large blocks end in front of such a page, and nobody
+ * may touch them while they wait.
  *
  * A freed small block waits in its local heap's stack, from which a random one leaves for each that
  * comes; the fast paths are closed (local.h), so nothing else is in the stacks. A block that

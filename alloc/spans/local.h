@@ -73,7 +73,12 @@ static inline struct hf_local *hf_local_get(void)
 struct hf_local *hf_local_use(void);
 void hf_local_done(struct hf_local *local);
 /* The thread's own, if it has one: what it owns needs no lock. */
-struct hf_local *hf_local_own(void);
+extern __thread struct hf_local *hf_local_mine
+    __attribute__((tls_model("initial-exec"), visibility("hidden")));
+static inline struct hf_local *hf_local_own(void)
+{
+    return HF_LIKELY(hf_local_get() != &hf_local_ended) ? hf_local_mine : NULL;
+}
 
 /* True: every thread takes the slow paths from its next call on. Inside the gate. */
 void hf_local_slow(bool slow);

@@ -15,7 +15,7 @@ static struct hf_freed nothing; /* the end of an empty stack */
         .spaces = {[0 ... HF_SPACES_MAX - 1] = &hf_ground_no_stacks}, \
     }
 struct hf_local hf_local_none = EMPTY, hf_local_ended = EMPTY;
-__thread struct hf_local *hf_local_here = &hf_local_none;
+__thread struct hf_local *hf_local_here = &hf_local_none, *hf_local_mine;
 
 /* warm: from threads that ended; idle: without blocks and spans; lent: hf_local_make() */
 static struct hf_local *warm, *idle, *missing, *lent;

@@ -143,19 +143,15 @@ static uint32_t room_of(unsigned class)
     return (uint32_t)(hf_classes[class].units * HF_UNIT - hf_guard_page());
 }
 
-/* Makes all of a span of blocks of no bytes, or the last page of one that is hardened, memory that
- * nobody may touch, or memory again. */
+/* Makes a span of blocks of no bytes memory that nobody may touch, or memory again. */
 static bool protect(char *at, unsigned class, bool on)
 {
-    const size_t page = hf_guard_page();
-    if (class == HF_CLASS_NOTHING)
-        return hf_region_map(at, hf_classes[class].units * HF_UNIT,
-                             on ? PROT_NONE : PROT_READ | PROT_WRITE, MAP_FIXED) != MAP_FAILED;
-    if (HF_LIKELY(page == 0))
+    if (HF_LIKELY(class != HF_CLASS_NOTHING))
         return true;
-    if (!on)
-        return hf_guard_pages_open(at + room_of(class), page);
-    hf_guard_pages_close(at + room_of(class), page);
+    if (hf_region_map(at, HF_UNIT, on ? PROT_NONE : PROT_READ | PROT_WRITE, MAP_FIXED) ==
+        MAP_FAILED)
+        return false;
+    hf_unit_is_open(at);
     return true;
 }
 
@@ -175,6 +171,7 @@ static void fill(struct hf_span *span, unsigned class, char *at)
     span->blocks = span->free = (uint16_t)blocks;
     span->when = HF_NEVER;
     span->listed = false;
+    span->none = HF_NONE;
     struct hf_entry *entry = hf_entry_of(at);
     for (size_t i = 0; i < hf_classes[span->class].units; i++) {
         entry[i].state = states;
@@ -469,8 +466,8 @@ void hf_spans_drop(struct hf_local *local)
     }
     forget_bins(local);
     while (local->owned != NULL) {
-        if (HF_UNLIKELY(hf_hardened != 0)) /* free blocks are clear there */
-            (void)madvise(hf_span_start(local->owned), hf_span_bytes(local->owned), MADV_DONTNEED);
+        if (HF_UNLIKELY(hf_hardened != 0) && local->owned->class != HF_CLASS_NOTHING)
+            (void)hf_guard_pages_clear(hf_span_start(local->owned), room_of(local->owned->class));
         hf_span_end(local->owned);
     }
 }

@@ -135,14 +135,6 @@ void hf_locals_catch_up(void)
     }
 }
 
-struct hf_local *hf_local_own(void)
-{
-    struct hf_local *local = hf_local_get();
-    if (HF_LIKELY(local != &hf_local_none))
-        return local != &hf_local_ended ? local : NULL;
-    return has_key ? pthread_getspecific(key) : NULL;
-}
-
 /* The slot comes first: pthread_setspecific() may call malloc(). Without a key, find_ended() learns
  * that the thread has ended. */
 static struct hf_local *begin(void)
@@ -161,7 +153,7 @@ static struct hf_local *begin(void)
     if (local != NULL) {
         local->thread = is_the_process() ? (int)syscall(SYS_gettid) : 0;
         local->slot = &hf_local_here;
-        hf_local_here = local;
+        hf_local_here = hf_local_mine = local;
         hf_locals_link(&living, local);
     }
     hf_spans_unlock();
@@ -178,19 +170,12 @@ static struct hf_local *begin(void)
     return local;
 }
 
-/* Whether the thread can have its own: not if it could not find it again. */
-static bool may_begin(void)
-{
-    return hf_local_get() == &hf_local_none &&
-           (has_key || __atomic_load_n(&slow, __ATOMIC_RELAXED) == 0);
-}
-
 struct hf_local *hf_local_use(void)
 {
     struct hf_local *local = hf_local_own();
     if (HF_LIKELY(local != NULL))
         return local;
-    if (may_begin() && (local = begin()) != NULL)
+    if (hf_local_get() != &hf_local_ended && (local = begin()) != NULL)
         return local;
     pthread_mutex_lock(&shared_lock);
     if (shared == NULL)

@@ -110,9 +110,9 @@ bool hf_units_start(void)
 static char *take_piece(size_t size, size_t alignment, bool *fresh)
 {
     char *at = hf_pages_take_fresh(size, alignment, fresh);
-    if (HF_UNLIKELY(hf_hardened != 0) && at != NULL && !*fresh &&
-        madvise(at, size, MADV_DONTNEED) != 0) /* locked memory */
-        memset(at, 0, size);
+    if (HF_LIKELY(hf_hardened == 0) || at == NULL || *fresh)
+        return at;
+    *fresh = hf_guard_pages_clear(at, size);
     return at;
 }
 
@@ -143,10 +143,9 @@ static bool more(unsigned units)
     granule->pieces |= (uint64_t)1 << unit;
     granule->free |= mask;
     granule->rested &= ~mask;
-    if (!fresh)
-        granule->dirty |= mask; /* who knows */
-    else if (size == HF_PAGE_2M &&
-             hf_present_ahead(all * HF_UNIT / users, hf_pages_taken()) >= size)
+    granule->dirty = fresh ? granule->dirty & ~mask : granule->dirty | mask; /* who knows */
+    if (fresh && size == HF_PAGE_2M &&
+        hf_present_ahead(all * HF_UNIT / users, hf_pages_taken()) >= size)
         hf_present_huge(at, size);
     all += count;
     unused += count;
@@ -163,6 +162,49 @@ static unsigned choose(uint64_t from)
         turn = hf_guard_hash((void *)(uintptr_t)++takes) % 64;
     }
     return ((unsigned)__builtin_ctzll(from >> turn | from << (-turn % 64)) + turn) % 64;
+}
+
+void hf_unit_is_open(const char *at)
+{
+    hf_entry_of(at)->is_guarded = false;
+}
+
+static char *last_page(char *unit)
+{
+    return unit + HF_UNIT - hf_guard_page();
+}
+
+/* False if nobody may touch it for ever. */
+static bool open_unit(char *at)
+{
+    struct hf_entry *entry = hf_entry_of(at);
+    if (entry->is_guarded && !hf_guard_pages_open(last_page(at), hf_guard_page()))
+        return false;
+    entry->is_guarded = false;
+    return true;
+}
+
+/* False: they cannot be used side by side. */
+static bool guard(char *at, unsigned units)
+{
+    if (HF_LIKELY(hf_guard_page() == 0))
+        return true;
+    for (unsigned i = 0; i + 1 < units; i++)
+        if (HF_UNLIKELY(!open_unit(at + i * HF_UNIT)))
+            return false;
+    char *last = at + (units - 1) * HF_UNIT;
+    if (!hf_entry_of(last)->is_guarded)
+        hf_guard_pages_close(last_page(last), hf_guard_page());
+    hf_entry_of(last)->is_guarded = true;
+    return true;
+}
+
+/* What is hardened looks at memory before it writes there, which takes two faults a page. A huge
+ * page, if there can be one, comes before pages that nobody may touch, and is split by them. */
+static void make_present(char *at, size_t size)
+{
+    if (hf_present_ahead(all * HF_UNIT / users, hf_pages_taken()) >= size)
+        hf_present_make(at, size - hf_guard_page());
 }
 
 /* The list of the shortest runs that are long enough; behind all if there is none. */
@@ -189,12 +231,28 @@ char *hf_units_take(unsigned units)
     }
     struct granule *granule = lists[run];
     const unsigned unit = choose(runs_of(granule->free, units));
-    granule->free &= ~bits(unit, units);
-    granule->dirty |= bits(unit, units);
+    const uint64_t mask = bits(unit, units);
+    const bool fresh = (granule->dirty & mask) == 0;
+    granule->free &= ~mask;
+    granule->dirty |= mask;
     unused -= units;
     clean_ones = clean_ones < unused ? clean_ones : unused;
     enlist(granule);
-    return address_of(granule, unit);
+    char *at = address_of(granule, unit);
+    if (HF_LIKELY(hf_hardened == 0))
+        return at;
+    if (fresh)
+        make_present(at, units * HF_UNIT);
+    return HF_LIKELY(guard(at, units)) ? at : hf_units_take(units); /* these are lost */
+}
+
+/* False: the kernel keeps some of them from being used otherwise. */
+static bool open_units(char *at, unsigned count)
+{
+    bool all_open = true;
+    for (unsigned i = 0; hf_guard_page() != 0 && i < count; i++)
+        all_open &= open_unit(at + i * HF_UNIT);
+    return all_open;
 }
 
 /* Those of the units `among` that belong to pieces of which nothing else is left go to pages/. */
@@ -206,7 +264,8 @@ static void give_pieces(struct granule *granule, uint64_t among)
         const uint64_t behind = unit < 63 ? others & UINT64_MAX << (unit + 1) : 0;
         const unsigned end = behind != 0 ? (unsigned)__builtin_ctzll(behind) : 64;
         const uint64_t mask = bits(unit, end - unit);
-        if ((among & mask) != mask)
+        if ((among & mask) != mask ||
+            HF_UNLIKELY(!open_units(address_of(granule, unit), end - unit)))
             continue;
         granule->have &= ~mask;
         granule->pieces &= ~mask;

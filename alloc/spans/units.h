@@ -22,8 +22,13 @@ void hf_units_have_users(uint64_t count);
 /* Whether that needs no more from pages/. */
 bool hf_units_have(unsigned units);
 
-/* Units side by side, at most HF_UNITS_MOST. NULL if there is no memory. */
+/* Units side by side, at most HF_UNITS_MOST. NULL if there is no memory. With checks:hardened,
+ * nobody may touch the last page; it stays so when the units are given back, for whoever takes them
+ * next. */
 char *hf_units_take(unsigned units);
+
+/* A unit was mapped anew: its last page is as the others are. */
+void hf_unit_is_open(const char *at);
 
 /* Gives back what hf_units_take() gave. */
 void hf_units_give(char *at, unsigned units);

@@ -37,12 +37,55 @@ static void use(void)
     }
 }
 
+/* Small blocks, in far more memory than the heap has at hand. */
+static void fill_spans(void)
+{
+    enum { SIZE = 64, COUNT = (24 << 20) / SIZE };
+    static void *blocks[COUNT];
+    for (size_t i = 0; i < COUNT; i++)
+        must((blocks[i] = hf_malloc(SIZE)) != NULL);
+    for (size_t i = 0; i < COUNT; i++)
+        hf_free(blocks[i]);
+}
+
+/* Blocks so large that their pages are dropped, and no cache keeps them: what they held is still
+ * there when spans get them. */
+static void use_of_large(void)
+{
+    enum { SIZE = 5 << 20, COUNT = 24 };
+    void *blocks[COUNT];
+    for (size_t i = 0; i < COUNT; i++) {
+        must((blocks[i] = hf_malloc(SIZE)) != NULL);
+        memset(blocks[i], 1, SIZE);
+    }
+    for (size_t i = 0; i < COUNT; i++)
+        hf_free(blocks[i]);
+    fill_spans();
+}
+
+/* Live blocks of a heap that ends. */
+static void use_of_dropped(void)
+{
+    enum { SIZE = 64, COUNT = (4 << 20) / SIZE };
+    struct hf_heap *heap;
+    must(hf_heap_new(&heap) == 0);
+    for (size_t i = 0; i < COUNT; i++) {
+        void *block = hf_heap_malloc(heap, SIZE);
+        must(block != NULL);
+        memset(block, 1, SIZE);
+    }
+    must(hf_heap_drop(heap) == 0);
+    fill_spans();
+}
+
 static void in_a_sandbox(void)
 {
     static const unsigned calls[] = {SYS_madvise, 0};
     use();
     refuse(calls);
     use();
+    use_of_large();
+    use_of_dropped();
 }
 
 static void locked(void)
@@ -51,6 +94,8 @@ static void locked(void)
     if (mlockall(MCL_CURRENT | MCL_FUTURE) != 0)
         return; /* not allowed */
     use();
+    use_of_large();
+    use_of_dropped();
     must(munlockall() == 0);
     use();
 }
