@@ -11,6 +11,7 @@
 #include "alloc/spans/tick.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -19,6 +20,7 @@ static bool has_key;
 static struct hf_local *living;
 static struct hf_local *ended; /* atomic: while the gate was closed; they are in `living`, too */
 static int process;            /* its id */
+static bool any_left;          /* a thread has left its local heap; spans' lock */
 static int slow;               /* how often the slow paths are asked for */
 
 static pthread_mutex_t HF_FORK_LOCK shared_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -40,6 +42,7 @@ static void keep(struct hf_local *local)
     hf_spans_unstack(local);
     hf_spans_lock();
     hf_locals_keep(local);
+    any_left = true;
     hf_spans_unlock();
 }
 
@@ -135,12 +138,26 @@ void hf_locals_catch_up(void)
     }
 }
 
+/* With the spans' lock, which it gives up meanwhile. A thread that starts a successor and ends has
+ * often not yet ended when that one begins, for want of a processor: then each generation would
+ * have a local heap more, full of blocks that the next one frees. So others run first. */
+static void let_others_end(void)
+{
+    enum { TIMES = 3 };
+    for (int i = 0; i < TIMES && any_left && hf_locals_none_waits(); i++) {
+        hf_spans_unlock();
+        (void)sched_yield();
+        hf_spans_lock();
+    }
+}
+
 /* The slot comes first: pthread_setspecific() may call malloc(). Without a key, find_ended() learns
  * that the thread has ended. */
 static struct hf_local *begin(void)
 {
     static uint64_t look = 16; /* at so many */
     hf_spans_lock();
+    let_others_end();
     if (HF_UNLIKELY(hf_locals_none_waits() && hf_locals_count() >= look)) {
         hf_spans_unlock();
         const size_t found = find_ended();

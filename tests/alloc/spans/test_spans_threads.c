@@ -13,6 +13,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -400,6 +401,58 @@ static void ends_while_the_gate_is_closed(void *unused)
     must(count().locals <= 2 && count().blocks == 100);
 }
 
+/* ---- a thread that begins while another one is about to end ---- */
+
+/* The thread that is about to end, and whether it may; the test's yields, below, let it. */
+static pthread_t ending_one;
+static int waits_to_end, may_end, has_ended;
+static __thread bool lets_it_end;
+
+int sched_yield(void)
+{
+    if (lets_it_end && __atomic_exchange_n(&may_end, 1, __ATOMIC_SEQ_CST) == 0) {
+        must(pthread_join(ending_one, NULL) == 0);
+        __atomic_store_n(&has_ended, 1, __ATOMIC_SEQ_CST);
+    }
+    return (int)syscall(SYS_sched_yield);
+}
+
+static void *use(void *context)
+{
+    must(core_give(core_take(100)) == -1);
+    return context;
+}
+
+static void *use_and_wait(void *context)
+{
+    (void)use(NULL);
+    __atomic_store_n(&waits_to_end, 1, __ATOMIC_SEQ_CST);
+    while (__atomic_load_n(&may_end, __ATOMIC_SEQ_CST) == 0)
+        sched_yield();
+    return context;
+}
+
+static void *use_at_last(void *context)
+{
+    lets_it_end = true;
+    return use(context);
+}
+
+/* It runs only if the new thread yields: then there is one local heap for both. */
+static void begins_after_others_end(void *context)
+{
+    (void)context;
+    core_start(REGION);
+    (void)use(NULL);
+    join_new(use, NULL); /* threads end in this program */
+    must(pthread_create(&ending_one, NULL, use_and_wait, NULL) == 0);
+    while (__atomic_load_n(&waits_to_end, __ATOMIC_SEQ_CST) == 0)
+        sched_yield();
+    const uint64_t before = count().locals;
+    join_new(use_at_last, NULL);
+    must(has_ended == 1 && count().locals == before);
+}
+
 static void run(void (*body)(void *))
 {
     assert_succeeds(outcome_of_call(body, NULL));
@@ -423,6 +476,7 @@ END_TEST
 START_TEST(ending)
 {
     run(ended_threads_leave_all);
+    run(begins_after_others_end);
     run(without_a_key);
     run(ends_while_the_gate_is_closed);
 }
