@@ -582,7 +582,9 @@ int hf_hardened_give_large(void *ptr)
 int hf_hardened_put_off_large(const void *ptr, const void *caller)
 {
     const void *base;
-    return hf_large_holds(ptr, &base) != 0 ? hf_large_put_off(base, caller) : HF_CORRUPT_FREED;
+    return hf_large_holds(ptr, &base) != 0 && !hf_entry_of(base)->waits
+               ? hf_large_put_off(base, caller)
+               : HF_CORRUPT_FREED;
 }
 
 void hf_hardened_move(char *to, size_t room, char *from, size_t size)

@@ -72,6 +72,19 @@ static void freed_twice(void *unused)
     fork_and_use();
 }
 
+static void free_again(void)
+{
+    hf.free(large[0]);
+}
+
+static void freed_before(void *unused)
+{
+    (void)unused;
+    begin(free_again);
+    hf.free(large[0]);
+    fork_and_use();
+}
+
 static void free_and_resize(void)
 {
     hf.free(large[0]);
@@ -134,6 +147,12 @@ START_TEST(a_second_free_is_found_at_once)
 }
 END_TEST
 
+START_TEST(one_that_was_free_before_the_fork_is_found_at_once)
+{
+    assert_killed(outcome_of_call(freed_before, NULL), SIGABRT, "double free");
+}
+END_TEST
+
 START_TEST(a_later_realloc_is_found_at_once)
 {
     assert_killed(outcome_of_call(resized, NULL), SIGABRT, "is free already");
@@ -143,6 +162,7 @@ END_TEST
 int main(int count, char **arguments)
 {
     TAKE_ARGUMENTS(&library);
-    return RUN_SUITE(a_write_after_free_reaches_nothing, a_watch_learns_of_it,
-                     a_second_free_is_found_at_once, a_later_realloc_is_found_at_once);
+    return RUN_SUITE(
+        a_write_after_free_reaches_nothing, a_watch_learns_of_it, a_second_free_is_found_at_once,
+        one_that_was_free_before_the_fork_is_found_at_once, a_later_realloc_is_found_at_once);
 }
