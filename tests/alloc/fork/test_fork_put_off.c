@@ -11,7 +11,7 @@ enum { LARGE = 20, SMALL = 200, LARGE_SIZE = 200000, SMALL_SIZE = 40 };
 
 static const char *library;
 static void (*in_prepare)(void);
-static char *large[LARGE], *small[SMALL];
+static char *large[LARGE], *small[SMALL], *empty;
 
 static void prepare(void)
 {
@@ -42,6 +42,20 @@ static void fork_and_use(void)
     if (child == 0)
         _exit(0);
     reap(child);
+}
+
+/* In the hardened tier, nobody may touch what is at its address. */
+static void free_empty(void)
+{
+    hf.free(empty);
+}
+
+static void freed_empty(void *unused)
+{
+    (void)unused;
+    begin(free_empty);
+    must((empty = hf.aligned_alloc(1 << 21, 0)) != NULL);
+    fork_and_use();
 }
 
 static void free_and_write(void)
@@ -138,6 +152,7 @@ static void watched(void *unused)
     reap(child);
 }
 
+CALL_TEST(a_large_block_of_no_bytes_is_not_touched, freed_empty, NULL)
 CALL_TEST(a_write_after_free_reaches_nothing, written, NULL)
 CALL_TEST(a_watch_learns_of_it, watched, NULL)
 
@@ -162,7 +177,8 @@ END_TEST
 int main(int count, char **arguments)
 {
     TAKE_ARGUMENTS(&library);
-    return RUN_SUITE(
-        a_write_after_free_reaches_nothing, a_watch_learns_of_it, a_second_free_is_found_at_once,
-        one_that_was_free_before_the_fork_is_found_at_once, a_later_realloc_is_found_at_once);
+    return RUN_SUITE(a_large_block_of_no_bytes_is_not_touched, a_write_after_free_reaches_nothing,
+                     a_watch_learns_of_it, a_second_free_is_found_at_once,
+                     one_that_was_free_before_the_fork_is_found_at_once,
+                     a_later_realloc_is_found_at_once);
 }
