@@ -53,7 +53,8 @@ bool hf_region_moves(size_t size);
 bool hf_region_move(char *to, size_t to_size, char *from, size_t size);
 
 /* Lets a block that is one mapping have `more` bytes where it is, if those behind it are free; they
- * can be used like the block. False: nothing has changed. */
+ * can be used like the block. False: the block is as it was; if another thread took the last of a
+ * limit meanwhile, those behind it are lost to the region. */
 bool hf_region_extend(char *start, size_t size, size_t more);
 
 /* Whether there may be so many blocks of that size, or larger ones, that lie where hf_region_move()

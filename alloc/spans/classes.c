@@ -4,40 +4,31 @@
 #include "alloc/spans/classes.h"
 
 /* Calls X with the number of each class, the size of the one before, and its own. */
-#define EIGHT(X, first, base, step)                          \
+#define SEVEN(X, first, base, step)                          \
     X((first), (base), (base) + (step))                      \
     X((first) + 1, (base) + (step), (base) + 2 * (step))     \
     X((first) + 2, (base) + 2 * (step), (base) + 3 * (step)) \
     X((first) + 3, (base) + 3 * (step), (base) + 4 * (step)) \
     X((first) + 4, (base) + 4 * (step), (base) + 5 * (step)) \
     X((first) + 5, (base) + 5 * (step), (base) + 6 * (step)) \
-    X((first) + 6, (base) + 6 * (step), (base) + 7 * (step)) \
-    X((first) + 7, (base) + 7 * (step), (base) + 8 * (step))
-#define EACH(X)              \
-    EIGHT(X, 1, 0, 16)       \
-    EIGHT(X, 9, 128, 16)     \
-    EIGHT(X, 17, 256, 32)    \
-    EIGHT(X, 25, 512, 64)    \
-    X(33, 1024, 1040)        \
-    X(34, 1040, 1152)        \
-    X(35, 1152, 1280)        \
-    X(36, 1280, 1408)        \
-    X(37, 1408, 1536)        \
-    X(38, 1536, 1664)        \
-    X(39, 1664, 1792)        \
-    X(40, 1792, 1920)        \
-    X(41, 1920, 2048)        \
-    EIGHT(X, 42, 2048, 256)  \
-    X(50, 4096, 4416)        \
-    X(51, 4416, 4608)        \
-    X(52, 4608, 5120)        \
-    X(53, 5120, 5632)        \
-    X(54, 5632, 6144)        \
-    X(55, 6144, 6656)        \
-    X(56, 6656, 7168)        \
-    X(57, 7168, 7680)        \
-    X(58, 7680, 8192)        \
-    EIGHT(X, 59, 8192, 1024) \
+    X((first) + 6, (base) + 6 * (step), (base) + 7 * (step))
+#define EIGHT(X, first, base, step)     \
+    X((first), (base), (base) + (step)) \
+    SEVEN(X, (first) + 1, (base) + (step), step)
+/* One more, for `base` bytes and a header. */
+#define NINE(X, first, base, step, with_header)    \
+    X((first), (base), (with_header))              \
+    X((first) + 1, (with_header), (base) + (step)) \
+    SEVEN(X, (first) + 2, (base) + (step), step)
+#define EACH(X)                  \
+    EIGHT(X, 1, 0, 16)           \
+    EIGHT(X, 9, 128, 16)         \
+    EIGHT(X, 17, 256, 32)        \
+    EIGHT(X, 25, 512, 64)        \
+    NINE(X, 33, 1024, 128, 1040) \
+    EIGHT(X, 42, 2048, 256)      \
+    NINE(X, 50, 4096, 512, 4416) \
+    EIGHT(X, 59, 8192, 1024)     \
     EIGHT(X, 67, 16384, 2048)
 _Static_assert(HF_CLASSES == 67 + 8 && HF_GRAIN == 16, "each class has a row");
 

@@ -19,7 +19,7 @@ static struct place {
     void *ptr; /* atomic: NULL, CLAIMED, or a block with its caller */
     const void *caller;
 } places[256];
-static uint32_t filled; /* atomic: how many hold a block */
+static bool filled; /* atomic: some may hold a block that nobody has looked for since */
 
 static int slow_requests; /* not yet carried out: closings less openings */
 static int slow;          /* how often the fast paths are closed; slow_lock */
@@ -39,7 +39,7 @@ static bool put_small_off(void *ptr, const void *caller)
         if (claim(&places[i], NULL)) {
             places[i].caller = caller;
             __atomic_store_n(&places[i].ptr, ptr, __ATOMIC_RELEASE);
-            __atomic_add_fetch(&filled, 1, __ATOMIC_SEQ_CST);
+            __atomic_store_n(&filled, true, __ATOMIC_SEQ_CST);
             return true;
         }
     return false;
@@ -59,15 +59,14 @@ static void give_blocks(void)
     while ((ptr = hf_large_resume(&caller)) != NULL)
         give_block(HF_LIKELY(hf_hardened == 0) ? ptr : (void *)(uintptr_t)hf_hardened_first(ptr),
                    caller);
-    for (size_t i = 0;
-         i < sizeof places / sizeof places[0] && __atomic_load_n(&filled, __ATOMIC_SEQ_CST) != 0;
-         i++) {
+    if (!__atomic_exchange_n(&filled, false, __ATOMIC_SEQ_CST))
+        return;
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
         ptr = __atomic_load_n(&places[i].ptr, __ATOMIC_RELAXED);
         if (ptr == NULL || !claim(&places[i], ptr))
             continue;
         caller = places[i].caller;
         __atomic_store_n(&places[i].ptr, NULL, __ATOMIC_RELEASE);
-        __atomic_sub_fetch(&filled, 1, __ATOMIC_SEQ_CST);
         give_block(ptr, caller);
     }
 }
@@ -87,7 +86,7 @@ static void carry_out_slow(void)
 void hf_heap_catch_up(void)
 {
     struct hf_pass pass;
-    while (hf_large_is_put_off() || __atomic_load_n(&filled, __ATOMIC_SEQ_CST) != 0 ||
+    while (hf_large_is_put_off() || __atomic_load_n(&filled, __ATOMIC_SEQ_CST) ||
            __atomic_load_n(&slow_requests, __ATOMIC_SEQ_CST) != 0 || hf_locals_have_ended()) {
         if (!hf_enter(&pass))
             return;

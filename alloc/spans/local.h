@@ -72,9 +72,10 @@ static inline struct hf_local *hf_local_get(void)
  * there is no memory for that one either. Does not nest. */
 struct hf_local *hf_local_use(void);
 void hf_local_done(struct hf_local *local);
-/* The thread's own, if it has one: what it owns needs no lock. */
+/* What hf_local_own() returns while the fast paths are closed, and hf_local_here does not tell. */
 extern __thread struct hf_local *hf_local_mine
     __attribute__((tls_model("initial-exec"), visibility("hidden")));
+/* The thread's own, if it has one: what it owns needs no lock. */
 static inline struct hf_local *hf_local_own(void)
 {
     return HF_LIKELY(hf_local_get() != &hf_local_ended) ? hf_local_mine : NULL;

@@ -14,6 +14,7 @@
 #include "alloc/spans/local.h"
 
 #include <pthread.h>
+#include <stddef.h>
 
 struct hf_span {
     struct hf_span *next, *previous;             /* in its bin's list, its class's abandoned spans,
@@ -33,6 +34,8 @@ struct hf_span {
     uint8_t none; /* HF_NONE, as what stands in front of the states */
 };
 _Static_assert(sizeof(struct hf_span) == 64, "states begin at a cache line");
+_Static_assert(offsetof(struct hf_span, none) == sizeof(struct hf_span) - 1,
+               "right in front of them");
 
 static inline uint8_t *hf_span_states(struct hf_span *span)
 {

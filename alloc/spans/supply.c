@@ -4,28 +4,26 @@
 #include "alloc/spans/supply.h"
 
 #include "alloc/spans/between.h"
+#include "alloc/spans/guard_pages.h"
 #include "alloc/spans/locals.h"
 #include "alloc/spans/metadata.h"
 #include "alloc/spans/units.h"
 #include "alloc/spans/vector.h"
 
-/* Before more is taken from pages/, what the local heap keeps at hand is used up. */
-static void gather(struct hf_local *local, unsigned class)
-{
-    hf_spans_lock();
-    const bool enough = hf_units_have(hf_classes[class].units);
-    hf_spans_unlock();
-    if (!enough)
-        hf_spans_unstack(local);
-}
-
 struct hf_span *hf_span_get(struct hf_local *local, unsigned class)
 {
-    gather(local, class);
     hf_spans_lock();
     struct hf_span *span = hf_span_adopt(local, class, false);
     if (span == NULL && hf_locals_take_over())
         span = hf_span_adopt(local, class, false);
+    /* Before more is taken from pages/, what the local heap keeps at hand is used up; but what
+     * waits there in the hardened tier goes on waiting. */
+    if (span == NULL && !hf_units_have(hf_classes[class].units) &&
+        !hf_hardened_has(HF_HARDENED_WAIT)) {
+        hf_spans_unlock();
+        hf_spans_unstack(local);
+        hf_spans_lock();
+    }
     if (span == NULL)
         span = hf_span_make(local, class);
     if (HF_UNLIKELY(span == NULL))

@@ -140,7 +140,8 @@ void hf_locals_catch_up(void)
 
 /* With the spans' lock, which it gives up meanwhile. A thread that starts a successor and ends has
  * often not yet ended when that one begins, for want of a processor: then each generation would
- * have a local heap more, full of blocks that the next one frees. So others run first. */
+ * have a local heap more, full of blocks that the next one frees. So others run first; a fork waits
+ * until they have. */
 static void let_others_end(void)
 {
     enum { TIMES = 3 };
