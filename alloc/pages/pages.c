@@ -1,8 +1,8 @@
 /*
  * jemalloc, behind pages.h: its arena 0, whose extents lie in the region and return there as soon
  * as they are purged, so that it retains no addresses. Owns the hooks and the counts, and the first
- * pages, which are handed out without jemalloc. jemalloc locks itself; below its locks come the
- * region's. What jemalloc calls of libc is in beneath.c.
+ * pages, which are handed out without jemalloc. jemalloc locks itself, below the locks of its start
+ * and of purging; below its own come the region's. What jemalloc calls of libc is in beneath.c.
  */
 #include "alloc/pages/pages.h"
 
@@ -120,6 +120,31 @@ static extent_hooks_t hooks = {
     .merge = hook_merge,
 };
 
+/* A process that needs few pages never starts jemalloc, which costs it 40 page faults. */
+static bool started; /* atomic; written with the lock */
+static pthread_mutex_t HF_FORK_LOCK start_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static bool has_started(void)
+{
+    return __atomic_load_n(&started, __ATOMIC_ACQUIRE);
+}
+
+/* ---- purging ---- */
+
+/* While one thread purges, jemalloc does nothing for another that asks for it: what comes back
+ * meanwhile would stay, also after the last thread's end. So they take turns. */
+static pthread_mutex_t HF_FORK_LOCK purge_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* With the lock. */
+static void purge(void)
+{
+    if (!has_started())
+        return;
+    struct hf_beneath_seat *before = hf_beneath_sit();
+    (void)hf_je_mallctl("arena.0.purge", NULL, NULL, NULL, 0);
+    hf_beneath_rise(before);
+}
+
 /* ---- purging by time ---- */
 
 /*
@@ -191,22 +216,15 @@ void hf_pages_settle(void)
     lately = this_window > lately ? this_window : lately;
     __atomic_store_n(&demand, lately, __ATOMIC_RELAXED);
     if (idle > UNUSED_LEAST && idle > hf_pages_taken() / UNUSED_PART &&
-        (idle > lately * WINDOWS || now - __atomic_load_n(&purged_at, __ATOMIC_RELAXED) >= decay)) {
+        (idle > lately * WINDOWS || now - __atomic_load_n(&purged_at, __ATOMIC_RELAXED) >= decay) &&
+        pthread_mutex_trylock(&purge_lock) == 0) {
         __atomic_store_n(&purged_at, now, __ATOMIC_RELAXED);
-        hf_pages_purge();
+        purge();
+        pthread_mutex_unlock(&purge_lock);
     }
 }
 
 /* ---- starting jemalloc ---- */
-
-/* A process that needs few pages never starts jemalloc, which costs it 40 page faults. */
-static bool started; /* atomic; written with the lock */
-static pthread_mutex_t HF_FORK_LOCK start_lock = PTHREAD_MUTEX_INITIALIZER;
-
-static bool has_started(void)
-{
-    return __atomic_load_n(&started, __ATOMIC_ACQUIRE);
-}
 
 /* It says why it cannot start, as an allocation that fails does. */
 static void say_nothing(void *context, const char *text)
@@ -274,18 +292,25 @@ static bool start(void)
 
 void hf_pages_purge(void)
 {
-    if (!has_started())
-        return;
-    struct hf_beneath_seat *before = hf_beneath_sit();
-    (void)hf_je_mallctl("arena.0.purge", NULL, NULL, NULL, 0);
-    hf_beneath_rise(before);
+    pthread_mutex_lock(&purge_lock);
+    purge();
+    pthread_mutex_unlock(&purge_lock);
+}
+
+static bool has_much_unused(void)
+{
+    const size_t most = (size_t)32 << 20, left = unused();
+    return left > most && left > hf_pages_taken();
 }
 
 void hf_pages_leave(void)
 {
-    const size_t most = (size_t)32 << 20, left = unused();
-    if (left > most && left > hf_pages_taken())
-        hf_pages_purge();
+    if (HF_LIKELY(!has_much_unused()))
+        return;
+    pthread_mutex_lock(&purge_lock);
+    if (has_much_unused()) /* another thread's purge may have sufficed */
+        purge();
+    pthread_mutex_unlock(&purge_lock);
 }
 
 /* ---- the first pages ---- */
