@@ -157,8 +157,7 @@ static void purge(void)
  * dirty_decay_ms, too: it may be more than is reused.
  */
 #define MILLISECOND ((uint64_t)1000000)
-#define WINDOW      20 /* milliseconds */
-#define WINDOWS     4  /* what these take is not worth a purge: it would be faulted in again */
+#define WINDOWS     4 /* what these take is not worth a purge: it would be faulted in again */
 /* Less, or less a part of what is in use, is not worth the calls. */
 #define UNUSED_LEAST ((size_t)1 << 20)
 #define UNUSED_PART  32
@@ -177,7 +176,7 @@ size_t hf_pages_taken(void)
     return __atomic_load_n(&taken, __ATOMIC_RELAXED);
 }
 
-static size_t unused(void)
+size_t hf_pages_unused(void)
 {
     const size_t all = __atomic_load_n(&mapped, __ATOMIC_RELAXED);
     const size_t used = hf_pages_taken();
@@ -188,12 +187,12 @@ static void count_taken(size_t size)
 {
     __atomic_add_fetch(&taken, size, __ATOMIC_RELAXED);
     __atomic_add_fetch(&window_taken, size, __ATOMIC_RELAXED);
-    const size_t left = unused();
+    const size_t left = hf_pages_unused();
     if (left < __atomic_load_n(&window_least, __ATOMIC_RELAXED))
         __atomic_store_n(&window_least, left, __ATOMIC_RELAXED);
 }
 
-bool hf_pages_due(void)
+bool hf_pages_due(uint64_t *late)
 {
     const uint64_t now = hf_clock(CLOCK_MONOTONIC_COARSE);
     uint64_t ends = __atomic_load_n(&window_ends, __ATOMIC_RELAXED);
@@ -201,6 +200,7 @@ bool hf_pages_due(void)
         !__atomic_compare_exchange_n(&window_ends, &ends, now + window, false, __ATOMIC_ACQ_REL,
                                      __ATOMIC_RELAXED))
         return false;
+    *late = now - ends;
     return true;
 }
 
@@ -208,7 +208,7 @@ void hf_pages_settle(void)
 {
     const uint64_t now = hf_clock(CLOCK_MONOTONIC_COARSE);
     const size_t this_window = __atomic_exchange_n(&window_taken, 0, __ATOMIC_RELAXED);
-    const size_t idle = __atomic_exchange_n(&window_least, unused(), __ATOMIC_RELAXED);
+    const size_t idle = __atomic_exchange_n(&window_least, hf_pages_unused(), __ATOMIC_RELAXED);
     const uint64_t before = __atomic_exchange_n(&settled_at, now, __ATOMIC_RELAXED);
     size_t lately = __atomic_load_n(&demand, __ATOMIC_RELAXED);
     for (uint64_t at = before; at < now && lately != 0; at += window != 0 ? window : 1)
@@ -299,7 +299,7 @@ void hf_pages_purge(void)
 
 static bool has_much_unused(void)
 {
-    const size_t most = (size_t)32 << 20, left = unused();
+    const size_t most = (size_t)32 << 20, left = hf_pages_unused();
     return left > most && left > hf_pages_taken();
 }
 
@@ -349,7 +349,7 @@ static void give_first(char *at, size_t size)
 bool hf_pages_start(void)
 {
     decay = hf_options.dirty_decay_ms * MILLISECOND;
-    window = decay < WINDOW * MILLISECOND ? decay : WINDOW * MILLISECOND;
+    window = decay < HF_PAGES_WINDOW ? decay : HF_PAGES_WINDOW;
     hf_present_start();
     void *at = hf_region_map_aligned(FIRST, FIRST, PROT_READ | PROT_WRITE);
     first_pages = (uintptr_t)at;
@@ -450,7 +450,7 @@ struct hf_pages_stats hf_pages_stats(void)
 {
     return (struct hf_pages_stats){
         .taken = hf_pages_taken(),
-        .unused = unused(),
+        .unused = hf_pages_unused(),
         .books = hf_beneath_resident(),
     };
 }

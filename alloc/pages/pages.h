@@ -42,17 +42,19 @@ void hf_pages_purge(void);
 
 /* Purging by time. hf_pages_due() tells one thread once in each window of 20 ms that all who keep
  * something unused should look at it, pages last: hf_pages_settle() purges if much more is
- * unused than was taken lately. The first is cheap: it reads a coarse clock. */
-bool hf_pages_due(void);
+ * unused than was taken lately. The first is cheap: it reads a coarse clock; *late: the time
+ * since the window was to end, since when nobody has asked. */
+#define HF_PAGES_WINDOW ((uint64_t)20000000)
+bool hf_pages_due(uint64_t *late);
 void hf_pages_settle(void);
 /* A thread has ended, and nobody may come along later: much that is unused goes back at once. */
 void hf_pages_leave(void);
 
-/* Bytes that are taken. No lock, no gate. */
+/* Bytes that are taken; that nobody has taken, and that may be resident. No lock, no gate. */
 size_t hf_pages_taken(void);
+size_t hf_pages_unused(void);
 
-/* Bytes: taken; that nobody has taken, and that may be resident; of jemalloc's books, resident. The
- * last takes some system calls. */
+/* The same; bytes of jemalloc's books that are resident, which takes some system calls. */
 struct hf_pages_stats {
     uint64_t taken, unused, books;
 };

@@ -21,6 +21,21 @@ static inline uint32_t hf_span_worth(const struct hf_span *span)
     return span->blocks / PART != 0 ? span->blocks / PART : 1;
 }
 
+/* So many free blocks make it sparse: all others may lie in stacks. */
+static inline uint32_t hf_span_sparse(const struct hf_span *span)
+{
+    return span->blocks - span->blocks / 2U;
+}
+
+static inline void hf_span_not_sparse(struct hf_local *local, struct hf_span *span)
+{
+    local->sparse -= span->sparse;
+    span->sparse = false;
+}
+
+/* Whether most of the spans are sparse, for the first time since that was so last. */
+bool hf_spans_are_sparse(struct hf_local *local);
+
 /* Fills the bin's mask. False if there is no memory. */
 bool hf_bin_refill(struct hf_local *local, unsigned class);
 
@@ -36,6 +51,10 @@ bool hf_span_settle(struct hf_local *local, struct hf_span *span);
 
 /* Puts the larger blocks of the stacks, which may be all that is in use of their spans, back. */
 void hf_spans_unstack(struct hf_local *local);
+
+/* Puts all that the stacks and groups hold back, and gives every wholly free span away. What is
+ * freed from now on goes to its span at once, until the class needs a block that is not at hand. */
+void hf_spans_empty(struct hf_local *local);
 
 /* With the spans' lock: a span that some thread has left and that has enough free blocks, of which
  * it looks at a few only, unless there is no memory; or a new one. NULL if there is none. */

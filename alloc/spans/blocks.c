@@ -43,6 +43,8 @@ static struct hf_span *last_resort(const struct hf_local *local, unsigned class)
 bool hf_bin_refill(struct hf_local *local, unsigned class)
 {
     struct hf_bin *bin = &local->bins[class];
+    if (HF_LIKELY(local->tops[class]->block == NULL)) /* hf_spans_empty() may have closed it */
+        local->limits[class] = local->tops[class] + hf_classes[class].stack + 1;
     hf_spans_drain(local);
     for (;;) {
         struct hf_span *span = bin->current;
@@ -55,11 +57,13 @@ bool hf_bin_refill(struct hf_local *local, unsigned class)
             span->when = (uint16_t)hf_span_worth(span);
         }
         span = bin->list;
-        if (span != NULL)
+        if (span != NULL) {
             hf_span_unlink(&bin->list, span);
-        else if ((span = hf_span_get(local, class)) == NULL &&
-                 (span = last_resort(local, class)) == NULL)
+            hf_span_not_sparse(local, span);
+        } else if ((span = hf_span_get(local, class)) == NULL &&
+                   (span = last_resort(local, class)) == NULL) {
             return false;
+        }
         span->when = HF_NEVER;
         bin->current = span;
         bin->group = 0;
@@ -77,9 +81,13 @@ void *hf_span_take(struct hf_local *local, unsigned class)
 void hf_span_reached(struct hf_local *local, struct hf_span *span)
 {
     struct hf_pass pass;
-    if (!hf_span_settle(local, span) || !hf_gate_enter(&pass))
+    const bool given = hf_span_settle(local, span), sparse = hf_spans_are_sparse(local);
+    if (HF_LIKELY(!given && !sparse) || !hf_gate_enter(&pass))
         return;
     hf_tick();
+    if (HF_UNLIKELY(sparse))
+        hf_spans_empty(local);
+    hf_tick_freed();
     hf_gate_leave(&pass);
 }
 

@@ -137,8 +137,9 @@ void hf_block_give(void *ptr, const void *caller)
         wrong = HF_LIKELY(hf_hardened == 0) ? hf_span_give(local, ptr, entry)
                                             : hf_hardened_give(local, ptr, entry, caller);
     } else {
-        wrong = HF_LIKELY(hf_hardened == 0) ? hf_large_give(ptr) : hf_hardened_give_large(ptr);
         hf_tick();
+        wrong = HF_LIKELY(hf_hardened == 0) ? hf_large_give(ptr) : hf_hardened_give_large(ptr);
+        hf_tick_freed();
     }
     if (HF_UNLIKELY(wrong >= 0))
         hf_heap_corrupted(ptr, caller, HF_CORRUPT_IN_FREE, (enum hf_corruption_kind)wrong);

@@ -130,3 +130,10 @@ size_t hf_large_cache_kept(void)
     return __atomic_load_n(&bytes.kept[0], __ATOMIC_RELAXED) +
            __atomic_load_n(&bytes.kept[1], __ATOMIC_RELAXED);
 }
+
+size_t hf_large_cache_live(void)
+{
+    const size_t held = __atomic_load_n(&bytes.held, __ATOMIC_RELAXED),
+                 kept = hf_large_cache_kept();
+    return held > kept ? held - kept : 0;
+}

@@ -31,7 +31,8 @@ void hf_large_cache_held(ptrdiff_t more);
  * ends this is called, or all. */
 void hf_large_cache_trim(bool all, void (*end)(struct hf_large *block));
 
-/* Bytes that are kept. No gate. */
+/* Bytes that are kept; of all other blocks, about. No gate. */
 size_t hf_large_cache_kept(void);
+size_t hf_large_cache_live(void);
 
 #endif

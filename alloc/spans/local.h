@@ -38,6 +38,8 @@ struct hf_local {
     struct hf_freed *tops[HF_CLASSES];   /* the newest; below the oldest, block is NULL */
     struct hf_freed *limits[HF_CLASSES]; /* one behind the last place */
     struct hf_span *owned;               /* spans' lock */
+    size_t spans;                        /* how many it owns; changes with the lock */
+    size_t sparse, sparse_most;          /* how many of them are; at which number it empties them */
     struct hf_local *next, *previous;    /* spans' lock: of the list that it is in */
     struct hf_local **slot;              /* the thread's hf_local_here */
     struct hf_local *ended;              /* next one whose thread ended while the gate was closed */

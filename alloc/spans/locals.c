@@ -52,6 +52,16 @@ static size_t stack_bytes(unsigned class)
            (size_t)(class % 3) * LINE;
 }
 
+static void forget_stacks(struct hf_local *local)
+{
+    char *stack = (char *)(local + 1);
+    for (unsigned class = 0; class < HF_CLASSES; class ++) {
+        local->tops[class] = (struct hf_freed *)(void *)stack;
+        local->limits[class] = local->tops[class] + hf_classes[class].stack + 1;
+        stack += stack_bytes(class);
+    }
+}
+
 static struct hf_local *make(void)
 {
     size_t size = sizeof(struct hf_local);
@@ -60,23 +70,13 @@ static struct hf_local *make(void)
     struct hf_local *local = hf_metadata_take(size);
     if (local == NULL)
         return NULL;
-    char *stack = (char *)(local + 1);
-    for (unsigned class = 0; class < HF_CLASSES; class ++) {
-        local->tops[class] = (struct hf_freed *)(void *)stack;
-        local->limits[class] = local->tops[class] + hf_classes[class].stack + 1;
+    forget_stacks(local);
+    for (unsigned class = 0; class < HF_CLASSES; class ++)
         local->bins[class].size = hf_classes[class].size;
-        stack += stack_bytes(class);
-    }
     for (size_t i = 0; i < HF_SPACES_MAX; i++)
         local->spaces[i] = &hf_ground_no_stacks;
     hf_units_have_users(++count);
     return local;
-}
-
-static void forget_stacks(struct hf_local *local)
-{
-    for (unsigned class = 0; class < HF_CLASSES; class ++)
-        local->tops[class] = local->limits[class] - hf_classes[class].stack - 1;
 }
 
 static struct hf_local *take_idle(void)

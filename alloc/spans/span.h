@@ -30,8 +30,8 @@ struct hf_span {
     uint8_t class, before; /* before: indices in front of the first block */
     uint8_t listed;
     uint8_t queued; /* atomic */
-    uint8_t unused;
-    uint8_t none; /* HF_NONE, as what stands in front of the states */
+    uint8_t sparse; /* listed, and mostly free */
+    uint8_t none;   /* HF_NONE, as what stands in front of the states */
 };
 _Static_assert(sizeof(struct hf_span) == 64, "states begin at a cache line");
 _Static_assert(offsetof(struct hf_span, none) == sizeof(struct hf_span) - 1,

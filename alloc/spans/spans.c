@@ -70,6 +70,7 @@ static void own(struct hf_local *local, struct hf_span *span)
     if (span->next_owned != NULL)
         span->next_owned->previous_owned = span;
     local->owned = span;
+    local->spans++;
     __atomic_store_n(&span->owner, local, __ATOMIC_SEQ_CST);
     struct hf_entry *entry = hf_entry_of(hf_span_start(span));
     for (size_t i = 0; i < hf_classes[span->class].units; i++)
@@ -78,6 +79,8 @@ static void own(struct hf_local *local, struct hf_span *span)
 
 static void disown(struct hf_span *span)
 {
+    span->owner->spans--;
+    hf_span_not_sparse(span->owner, span);
     *(span->previous_owned != NULL ? &span->previous_owned->next_owned : &span->owner->owned) =
         span->next_owned;
     if (span->next_owned != NULL)
@@ -170,7 +173,7 @@ static void fill(struct hf_span *span, unsigned class, char *at)
     span->before = (uint8_t)in_front;
     span->blocks = span->free = (uint16_t)blocks;
     span->when = HF_NEVER;
-    span->listed = false;
+    span->listed = span->sparse = false;
     span->none = HF_NONE;
     struct hf_entry *entry = hf_entry_of(at);
     for (size_t i = 0; i < hf_classes[span->class].units; i++) {
@@ -252,14 +255,25 @@ void hf_span_end(struct hf_span *span)
     give_record(span);
 }
 
+/* Lists a span that has enough free blocks, unless it is listed. */
+static void enlist(struct hf_local *local, struct hf_span *span)
+{
+    if (!span->listed) {
+        hf_span_link(&local->bins[span->class].list, span);
+        span->when = (uint16_t)hf_span_sparse(span);
+    }
+    if (span->free >= span->when) {
+        span->when = span->blocks;
+        local->sparse += !span->sparse;
+        span->sparse = true;
+    }
+}
+
 bool hf_span_settle(struct hf_local *local, struct hf_span *span)
 {
     struct hf_bin *bin = &local->bins[span->class];
     struct hf_pass pass;
-    if (!span->listed) {
-        hf_span_link(&bin->list, span);
-        span->when = span->blocks;
-    }
+    enlist(local, span);
     const bool has_another = bin->list != span || span->next != NULL;
     if (span->free != span->blocks || !has_another || hf_span_is_queued(span) ||
         !hf_gate_enter(&pass))
@@ -428,6 +442,41 @@ static void forget_bins(struct hf_local *local)
         local->bins[class] = (struct hf_bin){.size = hf_classes[class].size};
 }
 
+bool hf_spans_are_sparse(struct hf_local *local)
+{
+    enum { LEAST = 32 };
+    if (HF_LIKELY(local->sparse < LEAST) || local->sparse <= local->spans / 2 ||
+        local->sparse < local->sparse_most)
+        return false;
+    local->sparse_most = 2 * local->sparse;
+    return true;
+}
+
+/* The lists are made anew. */
+void hf_spans_empty(struct hf_local *local)
+{
+    if (HF_UNLIKELY(hf_hardened_has(HF_HARDENED_WAIT)))
+        return;
+    hf_spans_drain(local);
+    put_back(local);
+    forget_bins(local);
+    for (unsigned class = 0; class < HF_CLASSES; class ++)
+        local->limits[class] = local->tops[class] + 1;
+    hf_spans_lock();
+    for (struct hf_span *span = local->owned, *next; span != NULL; span = next) {
+        next = span->next_owned;
+        span->listed = false;
+        hf_span_not_sparse(local, span);
+        span->when = (uint16_t)hf_span_worth(span);
+        if (span->free == span->blocks && !hf_span_is_queued(span))
+            hf_span_end(span);
+        else if (span->free >= span->when)
+            enlist(local, span);
+    }
+    local->sparse_most = 2 * local->sparse;
+    hf_spans_unlock();
+}
+
 void hf_spans_leave(struct hf_local *local, bool stale)
 {
     if (!stale)
@@ -435,6 +484,7 @@ void hf_spans_leave(struct hf_local *local, bool stale)
     forget_bins(local);
     for (struct hf_span *span = local->owned, *next; span != NULL; span = next) {
         next = span->next_owned;
+        hf_span_not_sparse(local, span);
         own(&orphanage, span);
         span->when = HF_NEVER;
         if (stale)
@@ -447,6 +497,7 @@ void hf_spans_leave(struct hf_local *local, bool stale)
             hf_span_link(&abandoned[span->class], span);
     }
     local->owned = NULL;
+    local->spans = local->sparse = local->sparse_most = 0;
     struct hf_span *span = __atomic_exchange_n(&local->queue, HF_QUEUE_CLOSED, __ATOMIC_SEQ_CST);
     for (struct hf_span *next; span != NULL; span = next) {
         next = span->next_queued;

@@ -1,19 +1,110 @@
 /*
- * See tick.h.
+ * See tick.h. Owns how much was live lately; any thread changes that, without a lock.
  */
 #include "alloc/spans/tick.h"
 
+#include "alloc/base/clock.h"
 #include "alloc/pages/pages.h"
+#include "alloc/spans/between.h"
 #include "alloc/spans/large.h"
+#include "alloc/spans/large_cache.h"
 #include "alloc/spans/supply.h"
+#include "alloc/spans/units.h"
+
+/*
+ * A program may go over to calls that take fast paths alone, and so never see a window's end: what
+ * it leaves then must go back while it is being freed. It leaves spans, or large blocks, if less
+ * than a quarter of these is live of the least that was in some windows. Once it has, each further
+ * half counts, too.
+ *
+ * That takes time, and a program that goes on takes page faults: both shall be a thirtieth of the
+ * program's time, though for the first time it need not have earned the faults.
+ */
+#define UNMAPPED ((uint64_t)30 * 64)  /* nanoseconds a KiB */
+#define FAULTED  ((uint64_t)30 * 500) /* the same */
+#define LEAST    ((size_t)1 << 20)    /* less, or less a part of what is live, is too little */
+enum { SPANS, LARGE, KINDS, WINDOWS = 4, PART = 4 };
+
+/* All are atomic. */
+static struct {
+    size_t least;           /* bytes live in the present window */
+    size_t lately[WINDOWS]; /* the same of those before */
+    size_t limit;           /* below it, what is not live is given back */
+} kinds[KINDS];
+static unsigned windows;      /* ended */
+static uint64_t earning_from; /* the time since then pays for it */
+
+static size_t live(int kind)
+{
+    return kind == SPANS ? hf_units_used() : hf_large_cache_live();
+}
+
+static void begin_window(uint64_t late)
+{
+    const unsigned window = __atomic_fetch_add(&windows, 1, __ATOMIC_RELAXED) % WINDOWS;
+    if (HF_UNLIKELY(__atomic_load_n(&earning_from, __ATOMIC_RELAXED) == 0))
+        __atomic_store_n(&earning_from, hf_clock(CLOCK_MONOTONIC_COARSE), __ATOMIC_RELAXED);
+    for (int kind = 0; kind < KINDS; kind++) {
+        const size_t now = live(kind);
+        size_t lowest = now;
+        __atomic_store_n(&kinds[kind].lately[window],
+                         __atomic_exchange_n(&kinds[kind].least, now, __ATOMIC_RELAXED),
+                         __ATOMIC_RELAXED);
+        for (unsigned i = 0; i < WINDOWS; i++) {
+            /* Nothing has changed since the window was to end. */
+            if (late >= WINDOWS * HF_PAGES_WINDOW)
+                __atomic_store_n(&kinds[kind].lately[i], now, __ATOMIC_RELAXED);
+            const size_t one = __atomic_load_n(&kinds[kind].lately[i], __ATOMIC_RELAXED);
+            lowest = one < lowest ? one : lowest;
+        }
+        __atomic_store_n(&kinds[kind].limit, lowest / 4, __ATOMIC_RELAXED);
+    }
+}
 
 void hf_tick(void)
 {
-    if (HF_LIKELY(!hf_pages_due()))
+    uint64_t late;
+    if (HF_LIKELY(!hf_pages_due(&late)))
         return;
+    begin_window(late);
     hf_large_trim();
     hf_spans_trim(false);
     hf_pages_settle();
+}
+
+/* False: too little, or too early. */
+static bool give_back(void)
+{
+    const uint64_t clock = hf_clock(CLOCK_MONOTONIC_COARSE);
+    const uint64_t from = __atomic_load_n(&earning_from, __ATOMIC_RELAXED);
+    const size_t unused = hf_pages_unused() + hf_units_unused() + hf_large_cache_kept();
+    const uint64_t costs = unused / 1024 * (UNMAPPED + FAULTED);
+    if (unused < LEAST || unused < (live(SPANS) + live(LARGE)) / PART ||
+        clock < from + unused / 1024 * UNMAPPED)
+        return false;
+    struct hf_local *local = hf_local_own();
+    if (local != NULL)
+        hf_spans_empty(local);
+    hf_large_empty();
+    hf_spans_trim(true);
+    hf_pages_purge();
+    /* What has been earned is good for a second time, as the program goes on to leave. */
+    const uint64_t saved = clock - 2 * costs;
+    __atomic_store_n(&earning_from, (from + 2 * costs > clock ? from : saved) + costs,
+                     __ATOMIC_RELAXED);
+    return true;
+}
+
+void hf_tick_freed(void)
+{
+    for (int kind = 0; kind < KINDS; kind++) {
+        const size_t now = live(kind);
+        if (HF_LIKELY(now >= __atomic_load_n(&kinds[kind].least, __ATOMIC_RELAXED)))
+            continue;
+        __atomic_store_n(&kinds[kind].least, now, __ATOMIC_RELAXED);
+        if (HF_UNLIKELY(now < __atomic_load_n(&kinds[kind].limit, __ATOMIC_RELAXED)) && give_back())
+            __atomic_store_n(&kinds[kind].limit, now / 2, __ATOMIC_RELAXED);
+    }
 }
 
 void hf_tick_at_end(void)

@@ -9,6 +9,10 @@
  * lock of the heap. */
 void hf_tick(void);
 
+/* After something was freed: what the program leaves goes back at once. Not while the caller uses
+ * a local heap. */
+void hf_tick_freed(void);
+
 /* The same for a thread that ends, after which nobody may come along. */
 void hf_tick_at_end(void);
 

@@ -32,7 +32,7 @@ static struct granule *table;
  * when there is no other, so that they can go back. */
 enum { WHOLE = HF_UNITS_MOST + 1 };
 static struct granule *lists[WHOLE + 1];
-static size_t all, unused; /* units */
+static size_t all, unused; /* units; both read without the lock, too */
 /* Local heaps. Each has spans of its own that are partly used, so that huge pages would hold much
  * that is not, unless there is more for each of them. */
 enum { USERS_MOST = 8 };
@@ -147,8 +147,8 @@ static bool more(unsigned units)
     if (fresh && size == HF_PAGE_2M &&
         hf_present_ahead(all * HF_UNIT / users, hf_pages_taken()) >= size)
         hf_present_huge(at, size);
-    all += count;
-    unused += count;
+    __atomic_store_n(&all, all + count, __ATOMIC_RELAXED);
+    __atomic_store_n(&unused, unused + count, __ATOMIC_RELAXED);
     enlist(granule);
     return true;
 }
@@ -235,7 +235,7 @@ char *hf_units_take(unsigned units)
     const bool fresh = (granule->dirty & mask) == 0;
     granule->free &= ~mask;
     granule->dirty |= mask;
-    unused -= units;
+    __atomic_store_n(&unused, unused - units, __ATOMIC_RELAXED);
     clean_ones = clean_ones < unused ? clean_ones : unused;
     enlist(granule);
     char *at = address_of(granule, unit);
@@ -270,8 +270,8 @@ static void give_pieces(struct granule *granule, uint64_t among)
         granule->have &= ~mask;
         granule->pieces &= ~mask;
         granule->free &= ~mask;
-        all -= end - unit;
-        unused -= end - unit;
+        __atomic_store_n(&all, all - (end - unit), __ATOMIC_RELAXED);
+        __atomic_store_n(&unused, unused - (end - unit), __ATOMIC_RELAXED);
         /* What was there is forgotten (hf_span_was). */
         memset(hf_entry_of(address_of(granule, unit)), 0, (end - unit) * sizeof(struct hf_entry));
         hf_pages_give(address_of(granule, unit), (end - unit) * HF_UNIT);
@@ -284,7 +284,7 @@ void hf_units_give(char *at, unsigned units)
     struct granule *granule = granule_of(at, &unit);
     granule->free |= bits(unit, units);
     granule->rested &= ~bits(unit, units);
-    unused += units;
+    __atomic_store_n(&unused, unused + units, __ATOMIC_RELAXED);
     if (unused > MOST + all / SHARE)
         give_pieces(granule, granule->free);
     enlist(granule);
@@ -325,5 +325,12 @@ bool hf_units_are_idle(void)
 
 uint64_t hf_units_unused(void)
 {
-    return (uint64_t)unused << HF_LG_UNIT;
+    return (uint64_t)__atomic_load_n(&unused, __ATOMIC_RELAXED) << HF_LG_UNIT;
+}
+
+size_t hf_units_used(void)
+{
+    const size_t left = __atomic_load_n(&unused, __ATOMIC_RELAXED);
+    const size_t sum = __atomic_load_n(&all, __ATOMIC_RELAXED);
+    return sum > left ? (sum - left) << HF_LG_UNIT : 0;
 }

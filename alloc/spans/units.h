@@ -40,7 +40,8 @@ void hf_units_trim(bool all);
 /* Whether most units are free, and many since hf_units_trim() gave all back. */
 bool hf_units_are_idle(void);
 
-/* Bytes of units that no span has. */
+/* Bytes of units that no span has, or that one has, about. No lock. */
 uint64_t hf_units_unused(void);
+size_t hf_units_used(void);
 
 #endif

@@ -65,7 +65,8 @@ static size_t resident(char *at, size_t size)
 
 static void end_window(void)
 {
-    while (!hf_pages_due())
+    uint64_t late;
+    while (!hf_pages_due(&late))
         ;
 }
 
@@ -275,7 +276,8 @@ static void *churn(void *seed)
         must(blocks[k] != NULL);
         must(!zeroed || (blocks[k][0] == 0 && blocks[k][sizes[k] - 1] == 0));
         blocks[k][0] = blocks[k][sizes[k] - 1] = (char)k;
-        if (hf_pages_due())
+        uint64_t late;
+        if (hf_pages_due(&late))
             hf_pages_settle();
     }
     for (size_t k = 0; k < 16; k++)

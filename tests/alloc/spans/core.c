@@ -22,6 +22,10 @@ void hf_tick(void)
 {
 }
 
+void hf_tick_freed(void)
+{
+}
+
 void hf_tick_at_end(void)
 {
 }

@@ -1,0 +1,99 @@
+/* What a phase of a program leaves goes back while it is being freed: the program may do nothing
+ * afterwards that would give the heap an occasion. */
+#include "death.h"
+#include "suite.h"
+
+#include <homefree/homefree.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define MIB ((size_t)1 << 20)
+
+/* In use, in bytes. */
+static size_t resident(void)
+{
+    size_t all, pages = 0;
+    FILE *statm = fopen("/proc/self/statm", "re");
+    must(statm != NULL && fscanf(statm, "%zu %zu", &all, &pages) == 2 && fclose(statm) == 0);
+    return pages * 4096;
+}
+
+static uint64_t milliseconds(void)
+{
+    struct timespec now;
+    must(clock_gettime(CLOCK_MONOTONIC, &now) == 0);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+/* Giving back may take a part of the time that there was, so there must be some. */
+enum { PHASE = 1000 };
+
+/* Some calls take slow paths meanwhile, or none at all does. */
+static void go_on(bool calls)
+{
+    for (const uint64_t began = milliseconds(); milliseconds() < began + PHASE;)
+        if (calls)
+            hf_free(hf_malloc(100000));
+}
+
+static void have(size_t count, size_t least, size_t most, bool calls)
+{
+    const size_t before = resident();
+    char **blocks = malloc(count * sizeof *blocks);
+    must(blocks != NULL);
+    for (size_t i = 0; i < count; i++) {
+        const size_t size = least + i * 7919 % (most - least);
+        blocks[i] = hf_malloc(size);
+        must(blocks[i] != NULL);
+        memset(blocks[i], 1, size);
+    }
+    go_on(calls);
+    must(resident() > before + 30 * MIB);
+    for (size_t i = 0; i < count; i++) /* in another order */
+        hf_free(blocks[i * 7919 % count]);
+    free(blocks);
+    must(resident() < before + 12 * MIB);
+}
+
+START_TEST(large_blocks_go_back)
+{
+    have(64, MIB / 2, MIB, false);
+    have(64, MIB / 2, MIB, true);
+}
+END_TEST
+
+START_TEST(small_blocks_go_back)
+{
+    have(100000, 16, 1000, false);
+    have(100000, 16, 1000, true);
+}
+END_TEST
+
+/* A program that uses as much again and again does not take page faults for it all the time. */
+START_TEST(what_is_reused_stays)
+{
+    enum { COUNT = 32, TIMES = 200 };
+    char *blocks[COUNT];
+    size_t absent = 0;
+    go_on(true);
+    for (int i = 0; i < TIMES; i++) {
+        const size_t before = resident();
+        for (size_t k = 0; k < COUNT; k++)
+            must((blocks[k] = hf_malloc(MIB)) != NULL);
+        for (size_t k = 0; k < COUNT; k++)
+            memset(blocks[k], 1, MIB);
+        absent += resident() - before > 16 * MIB;
+        for (size_t k = 0; k < COUNT; k++)
+            hf_free(blocks[k]);
+    }
+    ck_assert_uint_lt(absent, TIMES / 10);
+}
+END_TEST
+
+int main(void)
+{
+    return RUN_SUITE(large_blocks_go_back, small_blocks_go_back, what_is_reused_stays);
+}
