@@ -22,7 +22,7 @@ fail() {
     exit 1
 }
 
-# All names are private (prefix and namespace); no C++ operators, no dlsym; no configuration but
+# All names are private (a prefix); no C++ operators, no dlsym; no configuration but
 # homefree's; no sbrk, whose memory would lie outside the region; no statistics, which homefree counts
 # itself. No thread-local storage, for which a library that is loaded late may find no room; thread
 # data are always there (beneath.h), and what would make them leaves each call's frame, 2 KiB of it.
@@ -44,12 +44,14 @@ END
     flags="-g -fno-plt -fno-semantic-interposition -ffunction-sections -fdata-sections"
     force_tls=0 CC="$cc" AR="$ar" EXTRA_CFLAGS="$flags -include $(pwd)/found.h" \
         ./configure --with-version=5.3.1-0-g81034ce1f1373e37dc865038e1bc8eeecf559ce8 \
-        --with-jemalloc-prefix=hf_je_ --with-private-namespace=hf_ --disable-cxx --disable-libdl \
+        --with-jemalloc-prefix=hf_je_ --disable-cxx --disable-libdl \
         --disable-user-config --disable-dss --disable-stats --disable-shared --disable-doc \
         --with-lg-vaddr=57 $page $host >>"$log" 2>&1 || fail configure
-    make -j"$(nproc 2>/dev/null || echo 2)" lib/libjemalloc_pic.a >>"$log" 2>&1 || fail make
+    # Its own way to a private namespace compiles everything twice: once to see the names.
+    : >include/jemalloc/internal/private_namespace.h
+    make -j"$(nproc 2>/dev/null || echo 2)" -o include/jemalloc/internal/private_namespace.h \
+        lib/libjemalloc_pic.a >>"$log" 2>&1 || fail make
     mv lib/libjemalloc_pic.a all.a
-    : >private
 }
 
 # The same for what a distribution has built: no C++ operators, and a prefix for all names. It has
@@ -60,9 +62,6 @@ from_archive() {
     grep -v -e key_create -e specific names | sed 's/hf_beneath_atfork/&_in_child/' >kept
     mv kept names
     "$ar" d all.a jemalloc_cpp.pic.o >>"$log" 2>&1 || fail ar
-    nm --defined-only --extern-only all.a 2>>"$log" | awk 'NF == 3 { print $3, "hf_je_" $3 }' |
-        sort -u >private
-    [ -s private ] || fail nm
 }
 
 rm -rf "$work"
@@ -71,6 +70,9 @@ cp "$names" "$work/names"
 : >"$log"
 cd "$work"
 if [ -d "$source" ]; then from_source; else from_archive; fi
+nm --defined-only --extern-only all.a 2>>"$log" |
+    awk 'NF == 3 && $3 !~ /^hf_je_/ { print $3, "hf_je_" $3 }' | sort -u >private
+[ -s private ] || fail nm
 # Its constructor would start it before there is a region.
 cat names private >renamed
 "$objcopy" --redefine-syms=renamed --remove-section=.init_array --remove-section=.rela.init_array \

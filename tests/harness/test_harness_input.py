@@ -118,7 +118,7 @@ class Modules(InFolder):
             "slow",
             "import time\ndef make():\n    time.sleep(0.02)\n    return bytearray(10)\n",
         )
-        done = self.run_test("slow", *self.ONE, "--timeout", "2")
+        done = self.run_test("slow", *self.ONE, "--timeout", "6")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
     def test_no_host(self):
@@ -132,9 +132,11 @@ class Modules(InFolder):
             "import os, time\n"
             "if os.fork() == 0:\n"
             "    os.setsid()\n"
-            "    if os.fork() == 0:\n"
-            f"        open({str(self.folder / 'number')!r}, 'w').write(str(os.getpid()))\n"
+            "    number = os.fork()\n"
+            "    if number == 0:\n"
             "        time.sleep(1000)\n"
+            f"    with open({str(self.folder / 'number')!r}, 'w') as file:\n"
+            "        file.write(str(number))\n"
             "    os._exit(0)\n"
             "os.wait()\n"
             "def make():\n"

@@ -28,7 +28,7 @@ void outcome_of_function(struct outcome *out, void (*function)(void *context), v
 #define OUTCOME_SECONDS 60
 
 /* Seconds for alarm(2), multiplied like Check's own limits by CK_TIMEOUT_MULTIPLIER, which is set
- * where programs run in an emulator. */
+ * where programs run in an emulator, in valgrind or with sanitizers. */
 unsigned patience(unsigned seconds);
 
 /* A program to be started, with a clean HOMEFREE_CONF. */

@@ -99,7 +99,7 @@ static void fork_once(void)
     const pid_t child = fork();
     if (child == 0) {
         stepping = false;
-        alarm(20);
+        alarm(patience(20));
         core_in_child();
         check_in_child();
     }

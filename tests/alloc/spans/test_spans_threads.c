@@ -267,7 +267,7 @@ static void in_forked_child(void (*body)(void))
     core_before_fork();
     const pid_t child = fork();
     if (child == 0) {
-        alarm(20);
+        alarm(patience(20));
         core_in_child();
         body();
         _exit(0);

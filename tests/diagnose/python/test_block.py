@@ -83,11 +83,11 @@ except KeyError:
     assert len(broken.findings) == 1
 
 def microseconds(count=100):
-    begin = time.perf_counter()
+    begin = time.process_time()  # the machine may be busy
     for _ in range(count):
         with homefree.diagnose():
             pass
-    return (time.perf_counter() - begin) / count * 1e6
+    return (time.process_time() - begin) / count * 1e6
 assert min(microseconds() for _ in range(20)) < 20
 print("done")
 """

