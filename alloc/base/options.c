@@ -5,6 +5,8 @@
  */
 #include "alloc/base/options.h"
 
+#include "alloc/base/base_name.h"
+
 #include <fnmatch.h>
 #include <stdio.h>
 #include <string.h>
@@ -76,7 +78,7 @@ bool hf_options_adopt(const struct hf_options *options, const char *path)
     char pattern[HF_PATTERNS_MAX];
     if (options->adopt != HF_ADOPT_PATTERNS)
         return options->adopt == HF_ADOPT_ALL;
-    const char *slash = strrchr(path, '/'), *name = slash != NULL ? slash + 1 : path;
+    const char *name = hf_base_name(path);
     for (const char *at = options->adopt_patterns; *at != '\0'; at += *at == ':') {
         const size_t length = strcspn(at, ":");
         memcpy(pattern, at, length);

@@ -1,6 +1,7 @@
 /* See leaks.h. Owns, while it looks, who freed blocks of each site. */
 #include "alloc/diagnose/leaks.h"
 
+#include "alloc/base/base_name.h"
 #include "alloc/base/dynlink.h"
 #include "alloc/diagnose/findings.h"
 #include "alloc/diagnose/reachable.h"
@@ -20,8 +21,7 @@ static size_t handed_over, suspects;
 static bool is_libc(uint32_t site)
 {
     static const char *const names[] = {"libc.so.", "ld-", "ld.so.", "libpthread", "libdl."};
-    const char *path = hf_site_object_path(site), *slash = strrchr(path, '/');
-    const char *name = slash != NULL ? slash + 1 : path;
+    const char *name = hf_base_name(hf_site_object_path(site));
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (strncmp(name, names[i], strlen(names[i])) == 0)
             return true;

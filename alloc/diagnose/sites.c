@@ -4,6 +4,7 @@
  */
 #include "alloc/diagnose/sites.h"
 
+#include "alloc/base/base_name.h"
 #include "alloc/base/dynlink.h"
 #include "alloc/diagnose/known_sites.h"
 #include "alloc/diagnose/python_stack.h"
@@ -232,8 +233,7 @@ bool hf_site_is_module(uint32_t number)
     static const char *const names[] = {"python", "libpython", "pypy", "ld-linux", "ld.so"};
     enum hf_report_function function;
     const void *address = hf_site_address(number, &function);
-    const char *path = hf_site_object_path(number), *slash = strrchr(path, '/');
-    const char *name = slash != NULL ? slash + 1 : path;
+    const char *name = hf_base_name(hf_site_object_path(number));
     if (address == NULL || *name == '\0' ||
         hf_dynlink_find((const char *)address - 1) == hf_dynlink_find(hf_sites))
         return false;

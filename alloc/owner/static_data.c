@@ -9,6 +9,7 @@
  */
 #include "alloc/owner/static_data.h"
 
+#include "alloc/base/base_name.h"
 #include "alloc/base/dynlink.h"
 #include "alloc/base/fatal.h"
 #include "alloc/base/libc_functions.h"
@@ -26,12 +27,6 @@ static atomic_bool warned;
 
 /* ---- is glibc's malloc in use ---- */
 
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash != NULL ? slash + 1 : path;
-}
-
 /* Valgrind's malloc-replacing tools bypass the dynamic linker: free() still has glibc's address,
  * but the words before a block are the tool's. They are preloaded, and so among the first
  * objects. */
@@ -44,7 +39,7 @@ static bool is_replaced_by_valgrind(void)
         return false;
     for (const struct link_map *map = first[0]; map != NULL && seen < FIRST;
          map = map->l_next, seen++) {
-        const char *name = base_name(hf_dynlink_name(map));
+        const char *name = hf_base_name(hf_dynlink_name(map));
         if (strncmp(name, "vgpreload_", 10) == 0 && strncmp(name, "vgpreload_core", 14) != 0)
             return true;
     }

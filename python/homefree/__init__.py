@@ -51,11 +51,11 @@ if TYPE_CHECKING:
         get_missing_dir,
         get_pkgconfig_dir,
     )
-    from ._import_hook import import_hook
     from ._install import install, uninstall
     from ._ipython import load_ipython_extension as load_ipython_extension
-    from ._load import ImportHook, load
     from ._torch import torch_extension_args
+    from .loading._import_hook import import_hook
+    from .loading._load import ImportHook, load
 
 __all__ = [
     "ImportHook",
@@ -88,7 +88,7 @@ __version__: str = _homefree.version()
 # Names that are imported when they are first used, and the module that has (or is) each. The test
 # of import circles reads this table. Type checkers read the imports above.
 _LAZY = {
-    "ImportHook": "_load",
+    "ImportHook": "loading._load",
     "cuda": "cuda",
     "diagnose": "_diagnose",
     "doctor": "_doctor",
@@ -98,10 +98,10 @@ _LAZY = {
     "get_library_dir": "_folders",
     "get_missing_dir": "_folders",
     "get_pkgconfig_dir": "_folders",
-    "import_hook": "_import_hook",
+    "import_hook": "loading._import_hook",
     "install": "_install",
     "interpreters": "interpreters",
-    "load": "_load",
+    "load": "loading._load",
     "load_ipython_extension": "_ipython",
     "package": "package",
     "torch_extension_args": "_torch",

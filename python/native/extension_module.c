@@ -61,7 +61,6 @@ static int execute(PyObject *module)
     PyMethodDef *const tables[] = {homefree_host_methods,        homefree_doctor_methods,
                                    homefree_diagnose_methods,    homefree_check_methods,
                                    homefree_load_methods,        homefree_cuda_methods,
-                                   homefree_warm_methods,        homefree_request_methods,
                                    homefree_interpreter_methods, own_methods};
     return add_functions(module, tables, sizeof tables / sizeof tables[0]) != 0
                ? -1

@@ -1,7 +1,7 @@
 /*
- * The part of the extension for modules in an interpreter with a GIL of its own
- * (homefree/_interpreter_modules.py): what a file says about its initialisation, which libraries it
- * shares Python objects with, and the names under which copies of such libraries are found.
+ * The part of the extension for modules in an interpreter with a GIL of its own (loading/
+ * _interpreter_modules.py): what a file says about its initialisation, which libraries it shares
+ * Python objects with, and the names under which copies of such libraries are found.
  *
  * Owns nothing. Reads files with loader/elf, and changes only private copies that are not loaded
  * yet. Threads: any that is attached; no lock but the dynamic linker's.

@@ -1,5 +1,5 @@
 /*
- * The part of the extension for load() and the import hook: the checks that homefree/_load.py makes
+ * The part of the extension for load() and the import hook: the checks that loading/_load.py makes
  * before any code of a file runs, and the loading, adopting and copying that Python code cannot do.
  * Owns nothing: a handle is never closed once a module was created from it. Functions are called
  * with the GIL held and release it while the dynamic linker runs.

@@ -20,9 +20,6 @@ extern PyMethodDef homefree_load_methods[] __attribute__((weak));
 extern PyMethodDef homefree_interpreter_methods[];
 /* cuda_module.c: homefree.cuda */
 extern PyMethodDef homefree_cuda_methods[];
-/* warm.c, warm_request.c: homefree.extension */
-extern PyMethodDef homefree_warm_methods[];
-extern PyMethodDef homefree_request_methods[];
 /* crossing.c, parcel_object.c, layout.c, work.c, interpreters_module.c: homefree.interpreters */
 extern PyMethodDef homefree_crossing_methods[];
 extern PyMethodDef homefree_parcel_methods[];

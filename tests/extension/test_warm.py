@@ -1,6 +1,5 @@
-"""What decides whether a module is taken unread (warm.c): folders, files and compilers that have
-changed, and indexes that nobody wrote; and which calls need no Python code to be read
-(warm_request.c). Nothing is compiled here."""
+"""What decides whether a module is taken unread: folders, files and compilers that have changed,
+indexes that nobody wrote, and which requests are the same. Nothing is compiled here."""
 
 import os
 import pathlib
@@ -11,7 +10,6 @@ import tempfile
 import unittest
 from unittest import mock
 
-from homefree import _homefree, _importing
 from homefree.extension import _files, _index, _request
 
 TEXT = "('fast', ['/a/fast.c'], …)"
@@ -73,8 +71,8 @@ class Warm(unittest.TestCase):
         index.write_bytes(text if isinstance(text, bytes) else os.fsencode(text))
 
     def find(self, text=TEXT, **keywords):
-        path = keywords.get("path", self.path)
-        return _homefree.find_warm(str(self.root), str(self.folder), text, path)
+        with mock.patch.dict(os.environ, {"PATH": keywords.get("path", self.path)}):
+            return _index.find(str(self.root), str(self.folder), text)
 
     def assert_found(self, **keywords):
         self.assertEqual(self.find(**keywords), str(self.module))
@@ -394,13 +392,13 @@ class Damaged(Warm):
 
     def test_folders_that_are_too_long(self):
         long = str(self.root) + "/." * 3000
-        self.assertIsNone(_homefree.find_warm(long, str(self.folder), TEXT, ""))
-        self.assertIsNone(_homefree.find_warm(str(self.root), long, TEXT, ""))
+        self.assertIsNone(_index.find(long, str(self.folder), TEXT))
+        self.assertIsNone(_index.find(str(self.root), long, TEXT))
         # The path of the folder just fits, those of its files do not.
         for length in range(4070, 4100):
             folder = str(self.folder)
             folder += "/" * (length - len(folder))
-            found = _homefree.find_warm(str(self.root), folder, TEXT, self.path)
+            found = _index.find(str(self.root), folder, TEXT)
             self.assertIn(found, (None, folder + "/0123/fast.so"))
 
     def test_index_of_gigabytes(self):
@@ -423,24 +421,9 @@ class Damaged(Warm):
         os.mkfifo(index)
         self.assert_none()
 
-    def test_arguments_that_are_none(self):
-        for arguments in ((), ("a",), ("a", "b", "c", 4), (None, "b", "c", "d")):
-            with self.assertRaises(TypeError):
-                _homefree.find_warm(*arguments)
 
-
-class Path:
-    """What __fspath__() returns or does."""
-
-    def __init__(self, path):
-        self.path = path
-
-    def __fspath__(self):
-        return self.path() if callable(self.path) else self.path
-
-
-class Plain(Warm):
-    """find_plain(), whose text must be that of the Request, or none."""
+class Requests(Warm):
+    """Which calls are the same request."""
 
     def setUp(self):
         super().setUp()
@@ -448,167 +431,25 @@ class Plain(Warm):
         self.environment = mock.patch.dict(os.environ, variables, clear=True)
         self.environment.start()
         self.addCleanup(self.environment.stop)
-        self.addCleanup(os.chdir, os.getcwd())
 
-    def answered_by(self, name="fast", sources=None, lists=(None,) * 5):
-        """Lets the index answer this request. Returns what find_plain() is to be called with."""
+    def ask(self, sources=None, lists=(None,) * 5):
         sources = [str(self.source)] if sources is None else sources
-        request = _request.Request(name, sources, **dict(zip(_request.LISTS, lists)))
-        self.folder = pathlib.Path(request.folder)
-        self.module = self.folder / "0123/fast.so"
-        if not self.module.exists():
-            self.module.parent.mkdir(mode=0o700, parents=True)
-            self.module.write_text("")
-            os.chmod(request.root, 0o700)
-            os.chmod(self.folder, 0o700)
+        return _request.Request("fast", sources, **dict(zip(_request.LISTS, lists)))
+
+    def answered_by(self, **call):
+        """Lets the index answer this request."""
+        request = self.ask(**call)
         self.write(self.index(self.block(self.lines(), request.text)))
         self.assertEqual(request.find(), str(self.module))
-        return name, sources, lists, _importing.PYTHON
 
-    def assert_plain(self, *call, **keywords):
-        found = _homefree.find_plain(*self.answered_by(*call, **keywords))
-        self.assertEqual(found, str(self.module))
-
-    def assert_for_python(self, *call, **keywords):
-        self.assertIsNone(_homefree.find_plain(*self.answered_by(*call, **keywords)))
-
-    def assert_unanswered(self, name="fast", sources=None, lists=(None,) * 5):
-        sources = [str(self.source)] if sources is None else sources
-        self.assertIsNone(_homefree.find_plain(name, sources, lists, _importing.PYTHON))
-
-    def test_sources(self):
-        own = str(self.source)
-        for sources in (
-            [own],
-            (own,),
-            [self.source],
-            [Path(own)],
-            [own, own],
-            ["/a.cc"],
-            ["/a.b/c.d.cpp", "/a.cxx", "/a.c++", "/a.C"],
-            ["/a.cc", own],
-            ["/ö ü'\".c"],
-            [os.fsdecode(b"/\xff.c")],
-            [f"/{i}.c" for i in range(99)],
-        ):
-            with self.subTest(sources=sources):
-                self.assert_plain(sources=sources)
-
-    def test_relative_sources(self):
-        os.chdir(self.work)
-        self.assert_plain(sources=["fast.c", "folder/fast.c", "..c"])
-        os.chdir(self.work / "bin")
-        self.assert_unanswered(sources=["fast.c", "folder/fast.c", "..c"])
-        (self.work / "back\\slash").mkdir()
-        os.chdir(self.work / "back\\slash")
-        self.assert_for_python(sources=["fast.c"])
-
-    def test_folder_that_went(self):
-        self.answered_by()
-        (self.work / "gone").mkdir()
-        os.chdir(self.work / "gone")
-        (self.work / "gone").rmdir()
-        self.assert_unanswered(sources=["fast.c"])
-
-    def test_options(self):
-        for words in ([], (), ["-O3", '-DX="\'"'], ("",), [pathlib.Path("-x")], ["1", "2"]):
-            for number in range(4):
-                lists = [None] * 5
-                lists[number] = words
-                with self.subTest(lists=lists):
-                    self.assert_plain(lists=tuple(lists))
-        self.assert_plain(lists=(["a"], ["b"], ["c"], ["d"], ["/e", self.work]))
-
-    def test_environment(self):
-        names = _request.FLAGS
-        for variables in (
-            {"CC": "cc -g"},
-            {"CC": ""},
-            {"CXX": "cc"},
-            *({name: value} for name in names for value in ("", "-DX=1", "ü\udcff")),
-            dict.fromkeys(names, "/x"),
-        ):
-            with self.subTest(variables=variables), mock.patch.dict(os.environ, variables):
-                self.assert_plain()
-                self.assert_plain(sources=["/a.cc"])
-
-    def test_places_of_the_cache(self):
-        work = str(self.work)
-        for variables in (
-            {"HOMEFREE_BUILD_DIR": work + "/another"},
-            {"HOMEFREE_BUILD_DIR_fast": work + "/own"},
-            {"HOMEFREE_BUILD_DIR_fast": ""},
-            {"HOMEFREE_BUILD_DIR": "", "XDG_CACHE_HOME": work + "/xdg"},
-            {"HOMEFREE_BUILD_DIR": "", "XDG_CACHE_HOME": "", "HOME": work + "/home"},
-            {"HOMEFREE_BUILD_DIR": "", "XDG_CACHE_HOME": "relative", "HOME": work + "/home"},
-            {"HOMEFREE_BUILD_DIR": "", "HOME": work + "/home"},
-        ):
-            with self.subTest(variables=variables), mock.patch.dict(os.environ, variables):
-                self.assert_plain()
-        with mock.patch.dict(os.environ, {"HOMEFREE_BUILD_DIR_a_b_c1": work + "/dotted"}):
-            self.assert_plain("a.b.c1")
-            self.assertEqual(self.folder, self.work / "dotted/a.b.c1")
-
-    def test_unusual_calls_are_for_python(self):
-        for sources in (
-            [str(self.work / "bin/../fast.c")],
-            [f"{self.work}//fast.c"],
-            [f"{self.work}/./fast.c"],
-            ["//fast.c"],
-            [os.fsencode(self.source)],
-            [Path(os.fsencode(self.source))],
-            str(self.source),
-            self.source,
-            {str(self.source): 1},
-            ["/a.cu"],
-            ["/a.c", "/a.cu"],
-            ["/a\tb.c"],
-            ["/a\\b.c"],
-            ["/" + "x" * 5000 + ".c"],
-            [f"/{i}.c" for i in range(100)],
-        ):
-            with self.subTest(sources=sources):
-                self.assert_for_python(sources=sources)
-        for words in (["-march=native"], ["a\\"], ["\t"], ["x"] * 100, ["x" * 4096], {"-O2": 1}):
-            for number in range(4):
-                lists = [None] * 5
-                lists[number] = words
-                with self.subTest(lists=lists):
-                    self.assert_for_python(lists=tuple(lists))
-        self.assert_for_python(lists=(None, None, None, None, ["relative"]))
-        self.assert_for_python("x" * 201)
-
-    def test_unusual_environments_are_for_python(self):
-        for variables in (
-            {"HOMEFREE_BUILD_DIR": f"{self.root}/"},
-            {"HOMEFREE_BUILD_DIR": f"{self.work}/bin/../cache"},
-            {"HOMEFREE_BUILD_DIR": "", "HOME": f"{self.work}/home/"},
-            {"HOMEFREE_BUILD_DIR": str(self.work) + "/xxxxxxx" * 125},
-            {"CFLAGS": "\\"},
-            {"CC": "cc \\\n -g"},
-        ):
-            with self.subTest(variables=variables), mock.patch.dict(os.environ, variables):
-                self.assert_for_python()
-        self.answered_by()
-        del os.environ["PATH"]
-        self.assert_unanswered()
-
-    def test_iterator_is_left_to_python_whole(self):
-        sources = iter([str(self.source)])
-        self.assertIsNone(_homefree.find_plain("fast", sources, (None,) * 5, _importing.PYTHON))
-        self.assertEqual(list(sources), [str(self.source)])
+    def assert_unanswered(self, **call):
+        self.assertIsNone(self.ask(**call).find())
 
     def test_any_change_is_another_request(self):
         base = (["a"], ["b"], [], ["d"], ["/e"])
         self.answered_by(lists=base)
-        self.assertEqual(
-            _homefree.find_plain("fast", [str(self.source)], base, _importing.PYTHON),
-            str(self.module),
-        )
         for lists in (
             (None,) * 5,
-            base[:4],
-            (*base, None),
             (["a", "b"], [], [], ["d"], ["/e"]),
             ([], ["a", "b"], [], ["d"], ["/e"]),
             (["a"], [], ["b"], ["d"], ["/e"]),
@@ -618,7 +459,7 @@ class Plain(Warm):
         ):
             with self.subTest(lists=lists):
                 self.assert_unanswered(lists=lists)
-        for sources in (["/a.c"], [str(self.source)] * 2, [], [str(self.source) + "c"]):
+        for sources in (["/a.c"], [str(self.source)] * 2, [str(self.source) + "c.c"]):
             with self.subTest(sources=sources):
                 self.assert_unanswered(sources=sources, lists=base)
         for name in ("CC", *_request.FLAGS):
@@ -627,23 +468,7 @@ class Plain(Warm):
                     with self.subTest(name=name), mock.patch.dict(os.environ, {name: value}):
                         self.assert_unanswered(lists=base)
         with mock.patch.dict(os.environ, {"CXX": "x", "CUDACXX": "x", "CUDA_HOME": "/x"}):
-            self.assertEqual(
-                _homefree.find_plain("fast", [str(self.source)], base, _importing.PYTHON),
-                str(self.module),
-            )
-        for python in (_importing.PYTHON + " ", _importing.PYTHON[:-1], ""):
-            self.assertIsNone(_homefree.find_plain("fast", [str(self.source)], base, python))
-
-    def test_characters_that_are_replaced_are_told_apart(self):
-        for given, written in ("\t", "\\t"), ("\\", "\\\\"), ("\n", "\\n"):
-            with self.subTest(given=given):
-                if given != "\n":
-                    self.answered_by(lists=([given], [], [], [], []))
-                    self.assert_unanswered(lists=([written], [], [], [], []))
-                with mock.patch.dict(os.environ, {"CFLAGS": given}):
-                    self.answered_by()
-                with mock.patch.dict(os.environ, {"CFLAGS": written}):
-                    self.assert_unanswered()
+            self.assertEqual(self.ask(lists=base).find(), str(self.module))
 
     def test_random_requests_are_told_apart(self):
         changed = random.Random(7)
@@ -665,79 +490,8 @@ class Plain(Warm):
             os.environ["CFLAGS"] = one[2]
             self.answered_by(sources=one[0], lists=one[1])
             os.environ["CFLAGS"] = another[2]
-            call = "fast", another[0], another[1], _importing.PYTHON
-            found = _homefree.find_plain(*call)
-            self.assertIn(found, (None, str(self.module)))
-            request = _request.Request(*call[:2], **dict(zip(_request.LISTS, another[1])))
-            self.assertEqual(request.find(), str(self.module) if one == another else None)
-            if one != another:
-                self.assertIsNone(found, (one, another))
-            elif not any("\\" in text or "\t" in text or "\n" in text for text in flat(one)):
-                self.assertEqual(found, str(self.module), one)
-
-    def test_text_with_a_nul_does_not_end_there(self):
-        name, (source,), lists, python = self.answered_by(lists=(["a"], [], [], [], ["/e"]))
-        for call in (
-            (name + "\0", [source], lists),
-            (name, [source + "\0"], lists),
-            (name, [source], (["a\0"], [], [], [], ["/e"])),
-            (name, [source], (["a"], [], [], [], ["/e\0"])),
-        ):
-            self.assertIsNone(_homefree.find_plain(*call, python))
-        self.assertIsNone(_homefree.find_plain(name, [source], lists, python + "\0"))
-
-    def test_what_is_no_call_is_for_python(self):
-        own = [str(self.source)]
-        for call in (
-            (None, own, (None,) * 5),
-            (b"fast", own, (None,) * 5),
-            ("", own, (None,) * 5),
-            ("..", own, (None,) * 5),
-            ("a/b", own, (None,) * 5),
-            ("ä", own, (None,) * 5),
-            ("\ud800", own, (None,) * 5),
-            ("fast", [None], (None,) * 5),
-            ("fast", [1], (None,) * 5),
-            ("fast", [Path(1)], (None,) * 5),
-            ("fast", ["\ud800.c"], (None,) * 5),
-            ("fast", ["/a\0.c"], (None,) * 5),
-            ("fast", [""], (None,) * 5),
-            ("fast", ["/"], (None,) * 5),
-            ("fast", None, (None,) * 5),
-            ("fast", own, ([None],)),
-            ("fast", own, ("-O2",)),
-            ("fast", own, [None] * 5),
-            ("fast", own, None),
-        ):
-            with self.subTest(call=call):
-                self.assertIsNone(_homefree.find_plain(*call, _importing.PYTHON))
-                self.assertIsNone(_homefree.find_plain(*call, None))
-        for count in (0, 3, 5):
-            with self.assertRaises(TypeError):
-                _homefree.find_plain(*([None] * count))
-
-    def test_errors_that_are_not_about_the_call_are_raised(self):
-        def interrupted():
-            raise KeyboardInterrupt
-
-        for lists, sources in (((None,), [Path(interrupted)]), (([Path(interrupted)],), ["/a.c"])):
-            with self.assertRaises(KeyboardInterrupt):
-                _homefree.find_plain("fast", sources, lists, _importing.PYTHON)
-
-    def test_list_that_changes_while_it_is_read(self):
-        def change():
-            change.list[:] = change.to
-            return "/a.c"
-
-        for to in ([], ["/a.c"], ["/a.c"] * 100):
-            change.to = to
-            change.list = [Path(change), "/b.c", "/c.c"]
-            self.assert_unanswered(sources=change.list)
-
-
-def flat(call):
-    sources, lists, flags = call
-    return [*sources, *(word for words in lists for word in words), flags]
+            found = self.ask(sources=another[0], lists=another[1]).find()
+            self.assertEqual(found, str(self.module) if one == another else None, (one, another))
 
 
 if __name__ == "__main__":

@@ -87,6 +87,16 @@ class Modules(InFolder):
         self.assertEqual(done.returncode, 3)
         self.assertIn("no cell matches --only 'no such cell'", done.stderr)
 
+    def test_heads_of_the_table_are_whole(self):
+        self.module("makes", "def made():\n    return b'x'\n")
+        done = self.run_test("makes", *self.ONE)
+        first, second = done.stdout.splitlines()[:2]
+        for head in ("same", "subinterpreter", "interpreter", "unloading"):
+            self.assertIn(f" {head} ", f"{first} ")
+        # Each word stands above or below its other one.
+        self.assertEqual(first.index("module"), second.index("gone"))
+        self.assertEqual(first.index(" interpreter") + 1, second.index("exit"))
+
     ONE = "--only", "/ same thread / without", "--learn", "5"
 
     def test_streams_that_the_module_takes_away(self):

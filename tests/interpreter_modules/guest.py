@@ -28,7 +28,7 @@ import sys, warnings
 sys.path[:] = {path!r}
 warnings.simplefilter("ignore")  # NumPy warns about interpreters
 import homefree
-from homefree import _interpreter_modules
+from homefree.loading import _interpreter_modules
 hook = _interpreter_modules.prepare()
 homefree.install()
 def where(address):

@@ -232,7 +232,7 @@ class Refuses(pieces.TestCase):
     def test_names_of_functions(self):
         """PyInitU and PyModExportU stand for names beyond ASCII (PEP 489)."""
         self.fine("""
-            from homefree import _load
+            from homefree.loading import _load
             rests = {"a.b.greet": "_greet", "größe": "U_gre_6ka8i", "é": "U_9ca",
                      "pkg.naïve_mod": "U_nave_mod_v2a", "模块": "U_gfs105b"}
             for name, rest in rests.items():

@@ -129,7 +129,7 @@ assert public.count() == 2
         them. Here that loader calls PyInit, in two phases, which shares nothing either."""
         path = self.take("both")
         self.run_code(f"""
-            from homefree import _load
+            from homefree.loading import _load
             _load._MINOR = 15
             called = []
             create = _load.create_module

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import unittest.mock
 import zipfile
 
 import support
@@ -103,6 +104,11 @@ class Arrays(support.TestCase):
             numpy.testing.assert_array_equal(again["large"], values["large"])
 
     def test_buffers_are_aligned_in_the_file(self):
+        for limit in (zipfile.ZIP64_LIMIT, 50):  # as if members from 50 bytes on needed 64 bits
+            with unittest.mock.patch.object(zipfile, "ZIP64_LIMIT", limit):
+                self.look_for_alignment()
+
+    def look_for_alignment(self):
         with self.writer() as writer:
             writer.extern("numpy.**")
             for number in range(20):
@@ -113,12 +119,14 @@ class Arrays(support.TestCase):
             self.assertEqual(len(buffers), 20)
             self.assertIsNone(other.testzip())
         data = self.path.read_bytes()
+        reader = self.reader(mapped=True)
         for one in buffers:
             number = int(one.filename.rpartition("/")[2].partition(".")[0])
             name, extra = data[one.header_offset + 26], data[one.header_offset + 28 :][:2]
             start = one.header_offset + 30 + name + int.from_bytes(extra, "little")
             self.assertEqual(start % 64, 0)
             self.assertEqual(data[start], number)
+            self.assertEqual(reader.load_pickle("x" * number, f"{number}.pkl")[1][-1], number)
 
     def test_mapped_memory_is_shared(self):
         """Two readers that map do not take the model's size twice, and one that reads takes it."""

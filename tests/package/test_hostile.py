@@ -16,7 +16,7 @@ import zipfile
 
 import support
 from homefree import package
-from homefree.package import _opcodes, _standard
+from homefree.package import _pickles
 
 MANIFEST = "homefree_package.json"
 
@@ -520,10 +520,10 @@ a = A()
         text = page.read_text(encoding="utf-8").partition("## Trust")[2]
         shown = {"_compile", "_array_reconstructor"}
         shown |= {"Path", "PosixPath", "PurePath", "PurePosixPath", "PureWindowsPath"}
-        for names in (*_standard.CALLS.values(), *_standard.VALUES.values()):
+        for names in (*_pickles.CALLS.values(), *_pickles.VALUES.values()):
             for one in names - shown - {"Ellipsis"}:
                 self.assertIn(f"`{one}`", text)
-        for module in {one.partition(".")[0].lstrip("_") for one in _standard.CALLS}:
+        for module in {one.partition(".")[0].lstrip("_") for one in _pickles.CALLS}:
             self.assertIn(f"`{module}`", text)
 
     def test_denied_mocked_and_undeclared(self):
@@ -695,7 +695,7 @@ a = A()
 
         for _ in range(300):
             data = pickle.dumps(value(0), 5)
-            self.assertEqual(_opcodes.Scan(data).named, {})
+            self.assertEqual(_pickles.Scan(data).named, {})
             pickle.loads(data)
 
     def test_a_hostile_pickle_stops_nobody(self):

@@ -8,11 +8,9 @@ import signal
 import subprocess
 import sys
 import zipfile
-import zlib
 
 import support
 from homefree import package
-from homefree.package import _store, _zip
 
 
 class Rules(support.TestCase):
@@ -411,42 +409,6 @@ os.kill(os.getpid(), signal.SIGKILL)
             writer.add_text("", "a", "two")
         with self.refused(package.DamagedPackage, "another package"):
             self.reader(sha256=first)
-
-    def test_large_zips(self):
-        """More members than a zip without 64-bit fields can have, and more bytes."""
-        path = self.folder / "large.zip"
-        size, zeros = 5 << 30, bytes(64 << 20)
-        with open(path, "wb") as file:
-            writer = _zip.ZipWriter(_Sparse(file, zeros))
-            writer.add("large", (zeros for _ in range(size // len(zeros))), size, 0, 64)
-            writer.add("behind", [b"12345"], 5, zlib.crc32(b"12345"), 64)
-            for number in range(66000):
-                writer.add(f"empty/{number}", [], 0, 0)
-            writer.finish()
-        with zipfile.ZipFile(path) as other:
-            self.assertEqual(len(other.namelist()), 66002)
-            self.assertEqual(other.getinfo("large").file_size, size)
-            self.assertEqual(other.read("behind"), b"12345")
-        store = _store.open_store(path)
-        self.addCleanup(store.close)
-        self.assertEqual(len(store.sizes), 66002)
-        self.assertEqual(store.sizes["large"], size)
-        self.assertEqual(store.read("behind"), b"12345")
-        self.assertEqual(bytes(store.map("behind")), b"12345")
-        self.assertEqual(len(store.map("large")), size)
-
-
-class _Sparse:
-    """A file that leaves holes for the bytes that it is told of."""
-
-    def __init__(self, file, zeros):
-        self.file, self.zeros = file, zeros
-
-    def write(self, data):
-        if data is self.zeros:
-            self.file.seek(len(data), os.SEEK_CUR)
-        else:
-            self.file.write(data)
 
 
 def _umask():

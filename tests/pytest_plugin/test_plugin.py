@@ -4,6 +4,7 @@ Usage: see running.py.
 """
 
 import os
+import re
 import subprocess
 import textwrap
 import xml.etree.ElementTree
@@ -212,6 +213,34 @@ class Plugin(PluginTest):
         self.assertIn("1 passed", output)
         self.assertIn(f"`homefree report {self.folder}/report` shows more", output)
         self.assertTrue(list((self.folder / "report").glob("*.hfreport")))
+
+    def test_frames_end_with_the_test(self):
+        helper = "import pytest, unittest, conftest\ndef helper(): conftest.lib.twice(10)\n"
+        for text, own in (
+            ("def test_deep(): helper()\n", "test_deep"),
+            (
+                "def test_raises(): pytest.raises(KeyError, outer)\n"
+                "def outer():\n    helper()\n    raise KeyError\n",
+                "test_raises",
+            ),
+            (
+                "@pytest.mark.parametrize('size', ['a::b'])\ndef test_sizes(size): helper()\n",
+                "test_sizes",
+            ),
+            (
+                "class TestCase(unittest.TestCase):\n    def test_method(self): helper()\n",
+                "test_method",
+            ),
+            (
+                "@pytest.fixture\ndef broken(): helper()\ndef test_fixture(broken): pass\n",
+                "broken",
+            ),
+        ):
+            self.write("test_deep.py", helper + text)
+            output = self.run_pytest("--homefree", status=1)
+            frames = re.findall(r"^ +from \S+:\d+ in (\S+)$", output, re.MULTILINE)
+            self.assertEqual(frames[0], "helper", output)
+            self.assertEqual(frames[-1].rpartition(".")[2], own, output)
 
     def test_after_the_session(self):
         self.write("conftest.py", CONFTEST + "\nimport atexit; atexit.register(lib.twice, 500)\n")

@@ -33,7 +33,7 @@ PACKAGE = """
     pytest/_supervisor.py harness/_host.py harness/_page.html harness/homefree_hidden.so
     harness/recorder/sitecustomize.py extension/__init__.py _homefree.pyi
     extension/_cache.py package/__init__.py package/__main__.py
-    package/_opcodes.py
+    package/_pickles.py loading/_load.py
 """
 
 CMAKE = """

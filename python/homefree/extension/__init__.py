@@ -24,20 +24,19 @@ changed header may go unnoticed for as long as attributes are cached.
 Threads: any; one at a time loads a given name. Fork: the child holds no locks.
 """
 
-# An ordinary call that the cache answers executes only this file and what it imports at the top,
-# since that must cost about as much as the import that it stands for; everything else is imported
-# when it is needed. Imports go one way:
+# A call that the cache answers executes this file, _request, _index and _files, and what they
+# import at the top, which is nothing that a bare Python has not loaded already; everything else is
+# imported when it is needed. Imports go one way:
 #
 #   _build        build(), for wheels
 #   _prebuilt     finding what build() made
 #   _cache        entries: found, built, kept, removed
-#   _index        the index file, which warm.c reads too
+#   _request      what was asked for
+#   _index        the index file, and whether it answers a request
 #   _record       what an entry was built from
 #   _ninja        one build; _commands has its commands, _terminal shows its progress
 #   _lookups      where the compiler did not find a header
-#   _compilers    finding compilers, and telling them apart
-#   _request      what was asked for, and whether the index answers it; warm_request.c is its
-#                 short form for ordinary calls
+#   _compilers    what compilers there are, and telling them apart
 #   _lock, _files, _errors
 
 import _frozen_importlib
@@ -46,7 +45,8 @@ import os
 import sys
 from _frozen_importlib_external import ExtensionFileLoader
 
-from .. import _homefree, _importing
+from .. import _importing
+from ._request import LISTS, Request, paths
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -98,20 +98,9 @@ def _present_or_import(name, path, reload):
 
 def _find_prebuilt(name, sources, prebuilt, verbose):
     from . import _prebuilt
-    from ._request import paths
 
     return _prebuilt.find(name, paths("sources", sources), prebuilt, verbose)
 
-
-def _asked(name, sources, lists, build_directory, with_cuda, torch):
-    from ._request import LISTS, Request
-
-    options = {"build_directory": build_directory, "with_cuda": with_cuda, "torch": torch}
-    return Request(name, sources, **options, **dict(zip(LISTS, lists)))
-
-
-# Without a GIL, another thread that assigns to os.environ would race with find_plain()'s getenv().
-_HAS_GIL = "t" not in sys.abiflags
 
 # One lock for each name. The child of a fork has one thread, which holds none of them.
 _locks = {}
@@ -183,16 +172,13 @@ def load(
     lists = extra_cflags, extra_cxxflags, extra_cuda_cflags, extra_ldflags, extra_include_paths
     lock = _locks.setdefault(name, _thread.RLock())
     with lock:
-        request = path = None
         if prebuilt is not None:
             path = _find_prebuilt(name, sources, prebuilt, verbose)
             if path is not None:
                 return _present_or_import(name, path, reload)
-        if build_directory is None and with_cuda is None and not torch and _HAS_GIL:
-            path = _homefree.find_plain(name, sources, lists, _importing.PYTHON)
-        if path is None:
-            request = _asked(name, sources, lists, build_directory, with_cuda, torch)
-            path = request.find()
+        options = {"build_directory": build_directory, "with_cuda": with_cuda, "torch": torch}
+        request = Request(name, sources, **options, **dict(zip(LISTS, lists)))
+        path = request.find()
         if path is None:
             from . import _cache
 
@@ -209,8 +195,6 @@ def load(
         # oldest one.
         from . import _cache
 
-        if request is None:
-            request = _asked(name, sources, lists, build_directory, with_cuda, torch)
         return _import(name, _cache.find_or_build(request, verbose))
 
 

@@ -1,6 +1,6 @@
 """The entries of the cache: found by content, built, kept and removed.
 
-Request.find() believes identities alone. Here files whose identity has changed are read: a
+_index.find() believes identities alone. Here files whose identity has changed are read: a
 module whose content and sources hash to what its record says still answers the request.
 
 Everything is written under another name, then renamed, with the module's lock held.
@@ -14,9 +14,9 @@ import shutil
 import time
 
 from . import _index, _ninja
-from ._compilers import version, which
+from ._compilers import version
 from ._errors import BuildError, explained
-from ._files import ABSENT, Hashes, identity
+from ._files import ABSENT, Hashes, identity, which
 from ._lock import Lock
 from ._record import Record
 from ._terminal import Terminal

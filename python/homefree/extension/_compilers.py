@@ -1,15 +1,14 @@
-"""Finding compilers, and telling one from another that took its place.
+"""What compilers there are, and telling one from another that took its place.
 
 _versions caches answers for the life of the process. Threads: any; two may ask the same compiler.
 """
 
 import hashlib
-import os
 import shlex
 import subprocess
 
 from ._errors import BuildError
-from ._files import identity
+from ._files import identity, which
 
 # What each variable names, and the remedy if it is missing.
 _COMPILERS = {
@@ -17,25 +16,6 @@ _COMPILERS = {
     "CXX": ("C++ compiler", "install one (on Debian and Ubuntu: build-essential), or set CXX"),
     "CUDACXX": ("CUDA compiler", "install CUDA's toolkit, or set CUDA_HOME or CUDACXX"),
 }
-
-
-def program_of(command):
-    """The first word of a command."""
-    if "'" in command or '"' in command or "\\" in command:
-        return shlex.split(command)[0]
-    return command.partition(" ")[0]
-
-
-def which(command):
-    """The file that the first word of a command runs, or None. warm.c finds it in the same way."""
-    word = program_of(command)
-    if "/" in word:
-        return word if os.access(word, os.X_OK) else None
-    for folder in os.environ.get("PATH", os.defpath).split(os.pathsep):
-        path = f"{folder or '.'}/{word}"
-        if os.access(path, os.X_OK) and not os.path.isdir(path):
-            return path
-    return None
 
 
 def words_of(request, variable):

@@ -1,8 +1,7 @@
-"""Telling files apart, and writing them whole. Nothing here keeps state but Hashes, which one
-thread uses at a time."""
+"""Telling files apart, finding programs, and writing files whole. A warm load() executes it, so it
+imports nothing that a bare Python has not loaded already. Nothing here keeps state but Hashes,
+which one thread uses at a time."""
 
-import contextlib
-import hashlib
 import os
 
 # The identity of what is not there.
@@ -10,12 +9,33 @@ ABSENT = "absent"
 
 
 def identity(path):
-    """The part of stat() that changes whenever the file does, as text. warm.c builds the same."""
+    """The part of stat() that changes whenever the file does, as text."""
     try:
         status = os.stat(path)
     except OSError:
         return ABSENT
     return f"{status.st_ino} {status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}"
+
+
+def program_of(command):
+    """The first word of a command."""
+    if "'" in command or '"' in command or "\\" in command:
+        import shlex
+
+        return shlex.split(command)[0]
+    return command.partition(" ")[0]
+
+
+def which(command):
+    """The file that the first word of a command runs, or None."""
+    word = program_of(command)
+    if "/" in word:
+        return word if os.access(word, os.X_OK) else None
+    for folder in os.environ.get("PATH", os.defpath).split(os.pathsep):
+        path = f"{folder or '.'}/{word}"
+        if os.access(path, os.X_OK) and not os.path.isdir(path):
+            return path
+    return None
 
 
 class Hashes:
@@ -25,6 +45,8 @@ class Hashes:
         self._known = {}
 
     def of(self, path):
+        import hashlib
+
         if path not in self._known:
             digest = hashlib.sha256()
             with open(path, "rb") as file:
@@ -44,6 +66,6 @@ def replace(path, text):
             os.fsync(file.fileno())
         os.rename(other, path)
     except BaseException:
-        with contextlib.suppress(OSError):
+        if os.path.lexists(other):
             os.unlink(other)
         raise

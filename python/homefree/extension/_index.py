@@ -14,7 +14,8 @@ latest first.
     …                                           the path, its identity() or ABSENT
                                             and an empty line
 
-warm.c reads it and relies on identities alone. Packages (the system's, Python's, torch's) have
+find() relies on identities alone, and every warm load() executes it, so nothing is imported here
+that a bare Python has not loaded already. Packages (the system's, Python's, torch's) have
 many headers, and replace files rather than write to them: of those, the folders are watched, and
 so are folders in which many headers were looked for and not found.
 
@@ -23,11 +24,8 @@ Whoever writes it holds the module's lock. Threads: any may read.
 
 import os
 import sys
-import sysconfig
 
-from .. import _folders, _paths
-from ._compilers import program_of
-from ._files import ABSENT, identity, replace
+from ._files import ABSENT, identity, program_of, replace, which
 
 FIRST = "homefree-index 1\n\n"
 
@@ -39,8 +37,15 @@ KEPT = 16
 _FEW = 4
 
 
+_MOST = 64 << 20  # bytes; an index takes a few kB, or some MB with thousands of headers
+
+
 def _packaged():
     """The folders in which packages install headers, as prefixes of paths."""
+    import sysconfig
+
+    from .. import _folders, _paths
+
     folders = ["/usr/include", "/usr/lib", sysconfig.get_path("include")]
     folders.append(sysconfig.get_path("platinclude"))
     if _paths.CMAKE:  # homefree is installed, and not in its build folder
@@ -76,20 +81,69 @@ def _watched(record):
     return lines
 
 
+def _open(path, flags):
+    return os.open(path, flags | os.O_NONBLOCK)  # what would block is no index
+
+
 def read(folder):
     """[(request's text, entry, the lines after it)], the latest first; damaged blocks are left
     out."""
     try:
-        with open(folder + "/index", "rb") as file:
-            blocks = os.fsdecode(file.read()).split("\n\n")
-    except FileNotFoundError:
+        with open(folder + "/index", "rb", buffering=0, opener=_open) as file:
+            blocks = os.fsdecode(file.read(_MOST)).split("\n\n")
+    except OSError:
         return []
     found = []
-    for block in blocks:
-        lines = block.lstrip("\n").split("\n")
-        if lines[0].startswith("\t") and len(lines) > 4 and os.path.basename(lines[1]) == lines[1]:
+    # What follows a block shows that it is whole: another one, or the end.
+    for block, following in zip(blocks, [*blocks[1:-1], blocks[-1] or "\t"]):
+        lines = block.split("\n")
+        is_whole = block[:1] == following[:1] == "\t" and "\0" not in block
+        if is_whole and len(lines) > 4 and "/" not in lines[1]:
             found.append((lines[0][1:], lines[1], lines[2:]))
     return found
+
+
+def _is_own(folder):
+    """Whether no other user can create files in the folder."""
+    try:
+        status = os.stat(folder)
+    except OSError:
+        return False
+    return status.st_uid == os.geteuid() and not status.st_mode & 0o022
+
+
+def _runs(word, file, was):
+    """Whether a command's word still runs that file, with that identity. A missing compiler is no
+    change, because no other module could be built without it."""
+    try:
+        found = which(word)
+    except ValueError:  # half a quote
+        return False
+    return found is None or (found == file and identity(found) == was)
+
+
+def find(root, folder, text):
+    """The path of a module that answers a request, from the index of its folder in the cache
+    (root), if stat() shows that no file behind it has changed; None otherwise, or if another user
+    can write to one of the folders. No file but the index is read."""
+    if not _is_own(root) or not _is_own(folder):
+        return None
+    lines = next(([entry, *rest] for one, entry, rest in read(folder) if one == text), None)
+    if lines is None:
+        return None
+    entry, file, was, count, *lines = lines
+    module = f"{folder}/{entry}/{file}"
+    if not count.isdecimal() or "/" in file or identity(module) != was:
+        return None
+    compilers, files = lines[: int(count)], lines[int(count) :]
+    if len(compilers) != int(count) or len(compilers) % 3 or len(files) % 2:
+        return None
+    groups = zip(compilers[::3], compilers[1::3], compilers[2::3])
+    if not all(_runs(*group) for group in groups):
+        return None
+    if any(identity(path) != was for path, was in zip(files[::2], files[1::2])):
+        return None
+    return module
 
 
 def put(folder, entry, text, record):

@@ -17,8 +17,8 @@ Whoever writes one holds the module's lock. Threads: a Record belongs to one.
 
 import os
 
-from ._compilers import version, which
-from ._files import identity, replace
+from ._compilers import version
+from ._files import identity, replace, which
 
 _FIRST = "homefree-record 1"
 

@@ -1,19 +1,21 @@
 """A request to load() or build(): its arguments, checked and with absolute paths, what the
 environment adds to them, and the place in the cache where its answer lies.
 
-An ordinary load() that the cache answers does without this file: find_plain() of warm_request.c
-writes the same text for it. Other warm calls execute it, so it imports nothing that a bare Python
-has not loaded already. The environment is the only state. Threads: any.
+Every load() executes it, so it imports nothing that a bare Python has not loaded already. The
+environment is the only state. Threads: any.
 """
 
 import os
 
-from .. import _homefree, _importing
+from .. import _importing
+from . import _index
 
 SUFFIX = _importing.SUFFIX
 
 # Variables that compilers and linkers read, and variables that select the programs to run.
-FLAGS = _homefree.compiler_variables()
+FLAGS = ("CPPFLAGS", "CFLAGS", "CXXFLAGS", "LDFLAGS")
+FLAGS += ("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH", "COMPILER_PATH")
+FLAGS += ("GCC_EXEC_PREFIX", "SOURCE_DATE_EPOCH", "NVCC_PREPENDFLAGS", "NVCC_APPENDFLAGS")
 _PROGRAMS = ("PATH", "CC", "CXX", "CUDACXX", "CUDA_HOME", "CUDA_PATH")
 
 _LANGUAGES = {
@@ -78,9 +80,9 @@ class Request:
 
     name, sources, rpath, cuda, torch and the options of LISTS are the arguments as read; last is
     the last part of the name, languages has the language of each source, compilers is {variable:
-    command}, environment has the compilers' variables that are set, path is the PATH on which
-    commands are looked up. text is everything that decides the result except the content of files:
-    requests with equal texts are the same. root is the cache folder, folder the module's own in it.
+    command}, environment has the compilers' variables that are set. text is everything that decides
+    the result except the content of files: requests with equal texts are the same. root is the
+    cache folder, folder the module's own in it.
     """
 
     def __init__(
@@ -108,7 +110,6 @@ class Request:
         self.torch = _torch_version() if torch else None
         self.rpath = bool(rpath)
         programs = environment(_PROGRAMS)
-        self.path = programs.get("PATH", os.defpath)
         self.compilers = _compilers(self, programs.get)
         self.environment = environment(FLAGS)
         flags = repr([getattr(self, option) for option in LISTS])
@@ -118,8 +119,8 @@ class Request:
 
     def find(self):
         """The path of a cached module that answers the request and whose files stat() reports
-        unchanged, or None. No file but the index is read; see warm.c, and _index.py."""
-        return _homefree.find_warm(self.root, self.folder, self.text, self.path)
+        unchanged, or None."""
+        return _index.find(self.root, self.folder, self.text)
 
 
 def _escaped(field):
@@ -127,8 +128,7 @@ def _escaped(field):
 
 
 def _text(request, processor):
-    """The text of a request, one line: fields with tabs between them. write_text() of
-    warm_request.c writes the same for an ordinary request."""
+    """The text of a request, one line: fields with tabs between them."""
     fields = [request.name]
     for values in (request.sources, *(getattr(request, option) for option in LISTS)):
         fields += str(len(values)), *values

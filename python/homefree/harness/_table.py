@@ -9,7 +9,6 @@ from . import _grouping, _verdict
 
 _SHORT = {"ok": "ok", "died": "DIED", "leaked": "LEAK", "timed out": "TIME", "skipped": "-"}
 _COLOURS = {"ok": "32", "died": "1;31", "leaked": "33", "timed out": "35", "skipped": "2"}
-_WIDTH = 8
 _PLAIN = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 
 
@@ -37,22 +36,24 @@ class Table:
 
     # ---- the rows ----
 
-    def _result(self, cell):
+    def _result(self, cell, width):
         if cell is None or cell.result is None:
-            return " " * _WIDTH
-        return self.paint(_SHORT[cell.result].ljust(_WIDTH), _COLOURS[cell.result])
+            return " " * width
+        return self.paint(_SHORT[cell.result].ljust(width), _COLOURS[cell.result])
 
     def _heads(self, indent):
-        """Two lines, since most conditions have two words."""
-        words = [name.partition(" ") for name in self.conditions]
-        for line in (0, 2):
-            heads = "".join(word[line][: _WIDTH - 1].ljust(_WIDTH) for word in words)
+        """Two lines, since most conditions have two words. Returns {condition: width}."""
+        words = {name: name.partition(" ")[::2] for name in self.conditions}
+        widths = {name: max(4, *map(len, pair)) + 1 for name, pair in words.items()}
+        for line in range(2):
+            heads = "".join(pair[line].ljust(widths[name]) for name, pair in words.items())
             self.write((" " * indent + heads).rstrip())
+        return widths
 
     def crossings(self, outcome):
         indent = 30
         self.conditions = _grouping.conditions(outcome)
-        self._heads(indent)
+        widths = self._heads(indent)
         for crossing, row in _grouping.by_crossing(outcome).items():
             clean = all(cell.result in ("ok", "skipped") for cell in row)
             name = printable(f"{crossing.name}  [{crossing.kind}]")
@@ -70,7 +71,9 @@ class Table:
                 if len(label) >= indent:
                     self.write(label)
                     label = ""
-                line = "".join(self._result(results.get(name)) for name in self.conditions)
+                line = "".join(
+                    self._result(results.get(name), width) for name, width in widths.items()
+                )
                 self.write((label.ljust(indent) + line).rstrip())
 
     # ---- what happened ----

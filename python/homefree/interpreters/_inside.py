@@ -11,7 +11,7 @@ import threading
 
 from .. import _homefree
 from .._install import install
-from .._interpreter_modules import prepare
+from ..loading._interpreter_modules import prepare
 from ._crossing import pack, unpack
 
 __all__ = ["RemoteError", "begin_thread", "replicas", "set_up", "sweep", "work"]

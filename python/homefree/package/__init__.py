@@ -23,12 +23,12 @@ what the package holds or has declared.
 
 # Imports go one way, and modules are imported when they are first needed:
 #
-#   _writer       Writer; _dependencies reads imports from sources, _sources finds these
+#   _writer       Writer; _imports reads imports from sources, and finds these
 #   _reader       Reader; _tree shows what is in it
-#   _modules      finders and loaders; _mocks; _extracted has extension modules' files
-#   _unpickle     what a pickle may do; _opcodes follows a pickle without running it
-#   _store        bytes of members, from a zip (_zip) or a folder
-#   _manifest     _names, _standard, _package_errors
+#   _modules      finders and loaders; _extracted has extension modules' files
+#   _pickles      what a pickle may do, and loading it
+#   _store        bytes of members, from a zip or a folder
+#   _manifest     _names, _package_errors
 
 from .._lazy import attributes
 

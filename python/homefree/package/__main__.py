@@ -13,7 +13,7 @@ def _show(reader, _):
     print("needs:", ", ".join(reader.extern_modules()) or "nothing but the standard library")
     members = reader._manifest.members
     for name, member in sorted(members.items()):
-        print(f"{member.kind:10} {member.size:12} {name}")
+        print(f"{member['kind']:10} {member['size']:12} {name}")
 
 
 def _verify(reader, _):

@@ -2,8 +2,7 @@
 
 The folder is the user's alone, on a file system from which code may be mapped, and in a place where
 nobody else can put another in its stead. It goes when its process ends; what a process leaves that
-was killed, the next one removes that makes a folder there. Its name tells the process: namespace,
-ID, start time.
+was killed, the next one removes that makes a folder there: who uses a folder has it locked.
 
 Folder has no lock: its importer makes one file at a time. Fork: the child uses the parent's files,
 and makes a folder of its own for new ones.
@@ -11,34 +10,15 @@ and makes a folder of its own for new ones.
 
 import atexit
 import contextlib
+import fcntl
 import os
-import re
 import shutil
 import stat
 import tempfile
 
 from ._package_errors import PackageError, error
 
-_PREFIX = "homefree-package-"
-_NAME = re.compile(_PREFIX + r"([0-9a-f]+)-(\d+)-(\d+)-\w+", re.ASCII)
-
-
-def _start_of(process):
-    """The start time of a process as text, "0" if it is unknown, None if there is none."""
-    try:
-        with open(f"/proc/{process}/stat", "rb") as file:
-            return file.read().rpartition(b")")[2].split()[19].decode("ascii")
-    except (FileNotFoundError, ProcessLookupError):
-        return None if os.path.exists("/proc/self/stat") else "0"
-    except (OSError, IndexError):
-        return "0"
-
-
-def _namespace():
-    try:
-        return f"{os.stat('/proc/self/ns/pid').st_ino:x}"
-    except OSError:
-        return "0"
+_PREFIX = "homefree-package-modules-"
 
 
 def _places():
@@ -61,26 +41,35 @@ def _why_unfit(path):
         return "it is another user's"
     if status.st_mode & 0o022 and not status.st_mode & stat.S_ISVTX:
         return "other users may replace what is in it"
-    if flags & os.ST_NOEXEC:
-        return "it is mounted noexec"
+    return "it is mounted noexec" if flags & os.ST_NOEXEC else None
+
+
+def _locked(path):
+    """A descriptor of a folder of ours, which is locked; None if somebody uses it."""
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        held, named = os.fstat(fd), os.lstat(path)
+        ours = held.st_uid == os.geteuid() and held.st_mode == stat.S_IFDIR | 0o700
+        if ours and os.path.samestat(held, named):
+            return fd
+    except OSError:
+        pass
+    os.close(fd)
     return None
 
 
 def _clean(place):
     """Remove the folders of processes that have ended."""
-    own = _namespace()
     with contextlib.suppress(OSError):
         for name in os.listdir(place):
-            match = _NAME.fullmatch(name)
-            if match is None or match[1] != own:
-                continue
             path = os.path.join(place, name)
-            status = os.lstat(path)
-            ours = status.st_mode == stat.S_IFDIR | 0o700 and status.st_uid == os.geteuid()
-            started = _start_of(match[2])
-            dead = started is None or ("0" not in (started, match[3]) and started != match[3])
-            if ours and dead:
+            if not name.startswith(_PREFIX) or os.stat(path).st_uid != os.geteuid():
+                continue
+            fd = _locked(path)
+            if fd is not None:
                 shutil.rmtree(path, ignore_errors=True)
+                os.close(fd)
 
 
 def _make(package):
@@ -91,10 +80,13 @@ def _make(package):
         unfit = _why_unfit(place)
         if unfit is None:
             _clean(place)
-            start = _start_of(os.getpid()) or "0"
-            prefix = f"{_PREFIX}{_namespace()}-{os.getpid()}-{start}-"
+            unfit = "it cannot be locked"
             try:
-                return tempfile.mkdtemp(prefix=prefix, dir=place)
+                for _ in range(10):  # another process may have taken it for one that is left
+                    path = tempfile.mkdtemp(prefix=_PREFIX, dir=place)
+                    with contextlib.suppress(FileNotFoundError):
+                        if _locked(path) is not None:  # until the process ends
+                            return path
             except OSError as failed:
                 unfit = failed.strerror
         why.append(f"{place}: {unfit}")

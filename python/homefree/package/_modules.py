@@ -19,21 +19,20 @@ import sys
 import threading
 import types
 
-from . import _standard, _unpickle
-from ._manifest import modules as modules_of
-from ._mocks import MockLoader
-from ._names import decide, matches, parents, shown
-from ._package_errors import DamagedPackage, PackageError, RefusedImport, error
+from . import _pickles
+from ._manifest import modules
+from ._names import decide, is_standard, matches, parents, shown
+from ._package_errors import DamagedPackage, MockUsed, PackageError, RefusedImport, error
 
 _numbers = itertools.count(1)
 
 
 class Importer:
-    """read(member) gives a member's bytes, with its hash verified."""
+    """read(member) gives a member's bytes, with its hash verified. extern: patterns, or None."""
 
     def __init__(self, package, manifest, read, extern, private, adopt):
         self.package, self.manifest, self.read = package, manifest, read
-        self.modules = modules_of(manifest, package)
+        self.modules = modules(manifest.members)
         self._extern, self._private, self._adopt = extern, private, adopt
         self._tops = {name.partition(".")[0] for name in self.modules}
         self._mocked = {
@@ -45,7 +44,7 @@ class Importer:
         self._lock = threading.RLock()
         self._present = False
         self.prefix = f"<package {next(_numbers)}>."
-        self._builtins = {**vars(builtins), "__import__": self._import}
+        self.builtins = {**vars(builtins), "__import__": self._import}
 
     # ---- becoming part of the interpreter ----
 
@@ -67,22 +66,19 @@ class Importer:
         with self._lock:
             if not self.prefix:
                 return
+            why = None
             if self._present:
-                raise error(
-                    PackageError,
-                    "its modules were imported under private names already",
-                    "call install() before anything else that imports",
-                    package=self.package,
-                )
+                why = "its modules were imported under private names already"
+                remedy = "call install() before anything else that imports"
             there = sorted(name for name in sys.modules if name.partition(".")[0] in self._tops)
-            if there:
-                raise error(
-                    PackageError,
-                    f"the interpreter has a module {there[0]!r} already",
+            if there and why is None:
+                why = f"the interpreter has a module {there[0]!r} already"
+                remedy = (
                     "call install() before it is imported, in an interpreter of its own, or use "
-                    "import_module(), which gives the package's modules private names",
-                    package=self.package,
+                    "import_module(), which gives the package's modules private names"
                 )
+            if why is not None:
+                raise error(PackageError, why, remedy, package=self.package)
             self.prefix = ""
             self._appear()
 
@@ -93,16 +89,15 @@ class Importer:
 
     # ---- what may be imported ----
 
-    def _refuse(self, name, why, remedy):
+    def refuse(self, name, why, remedy):
         found = error(RefusedImport, why, remedy, package=self.package)
         found.name = name
         raise found from None
 
     def _refuse_missing(self, fullname, name):
-        name = shown(name)
-        self._refuse(fullname, f"it has no module {name}", f'have the writer intern("{name}")')
+        self.refuse(fullname, f"it has no module {name}", f'have the writer intern("{name}")')
 
-    def _allows(self, name):
+    def allows(self, name):
         """Whether the reader has not narrowed what is extern so that this module is out."""
         return self._extern is None or any(matches(one, name) for one in self._extern)
 
@@ -111,28 +106,26 @@ class Importer:
         gets it from nowhere."""
         if name in self.modules or name in self._mocked:
             return True
-        rule = decide(self.manifest.rules, name)
-        if rule is not None and rule.action == "mock":
+        action, text = decide(self.manifest.rules, name), shown(name)
+        if action == "mock":
             return True
         if name.partition(".")[0] in self._tops:
-            self._refuse_missing(name, name)
-        if rule is not None and rule.action == "deny":
-            self._refuse(name, f"its code imports {name}, which is denied", "do without it")
-        if rule is not None and rule.action == "extern":
-            if not self._allows(name) and not _standard.is_standard(name):
-                self._refuse(
-                    name,
-                    f"its code imports {name}, which extern= of this reader does not allow",
-                    "allow it there, if that is meant",
-                )
-            return False
-        if _standard.is_standard(name):
-            return False
-        return self._refuse(
-            name,
-            f"its code imports {shown(name)}, which is neither in the package nor extern",
-            f'have the writer add it: intern("{shown(name)}") or extern("{shown(name)}")',
-        )
+            self._refuse_missing(name, text)
+        if action == "deny":
+            self.refuse(name, f"its code imports {text}, which is denied", "do without it")
+        if action == "extern" and not self.allows(name) and not is_standard(name):
+            self.refuse(
+                name,
+                f"its code imports {text}, which extern= of this reader does not allow",
+                "allow it there, if that is meant",
+            )
+        if action != "extern" and not is_standard(name):
+            self.refuse(
+                name,
+                f"its code imports {text}, which is neither in the package nor extern",
+                f'have the writer add it: intern("{text}") or extern("{text}")',
+            )
+        return False
 
     def _import(self, name, globals=None, locals=None, fromlist=(), level=0):
         plain = builtins.__import__
@@ -141,24 +134,16 @@ class Importer:
         own = self._permitted.get(name)
         if own is None:
             own = self._permitted[name] = self._own(name)
-        if not own:
-            return self._from_environment(plain, name, globals, locals, fromlist)
-        if not self.prefix:
-            return plain(name, globals, locals, fromlist, 0)
-        found = plain(self.prefix + name, globals, locals, fromlist, 0)
-        return found if fromlist else sys.modules[self.prefix + name.partition(".")[0]]
-
-    def _from_environment(self, plain, name, *more):
+        if own:
+            found = plain(self.prefix + name, globals, locals, fromlist, 0)
+            return found if fromlist else sys.modules[self.prefix + name.partition(".")[0]]
         try:
-            return plain(name, *more, 0)
+            return plain(name, globals, locals, fromlist, 0)
         except ModuleNotFoundError as failed:
-            if failed.name is None or not f"{name}.".startswith(f"{failed.name}."):
+            missing = failed.name
+            if missing is None or is_standard(name) or not f"{name}.".startswith(f"{missing}."):
                 raise
-            if _standard.is_standard(name):
-                raise
-            return self._refuse(
-                name, f"it needs {failed.name}, which is not installed", "install it"
-            )
+            return self.refuse(name, f"it needs {missing}, which is not installed", "install it")
 
     def module(self, name):
         """A module for a reader or a pickle."""
@@ -167,28 +152,18 @@ class Importer:
             return importlib.import_module(self.prefix + name)
         return importlib.import_module(name)
 
-    # ---- what a pickle may name ----
-
-    def _holds(self, name):
-        return name in self.modules
-
-    def why_not(self, scan, name):
-        """(why, remedy) if a pickle must not name this (module, name), or None."""
-        why = _unpickle.why_not(self.manifest.rules, self._holds, scan, name)
-        module = name[0]
-        standard = _standard.is_standard(module) and _standard.may_name(*name)
-        if why is None and not (self._holds(module) or standard or self._allows(module)):
+    def why_not_named(self, module, name, scan=None):
+        """(why, remedy) if a pickle must not name this, or None."""
+        is_own = self.modules.__contains__
+        why = _pickles.why_not(self.manifest.rules, is_own, scan, (module, name))
+        standard = is_standard(module) and _pickles.may_name(module, name)
+        if why is None and not (is_own(module) or standard or self.allows(module)):
             return (
-                f"it names {shown('.'.join(name))}, and extern= of this reader does not allow that",
+                f"it names {shown(f'{module}.{name}')}, and extern= of this reader does not allow "
+                "that",
                 "allow it there, if that is meant",
             )
         return why
-
-    def why_not_named(self, module, name):
-        return self.why_not(_Nothing, (module, name))
-
-    def why_not_object(self, found, text):
-        return _unpickle.why_not_object(found, text, self.why_not_named)
 
     # ---- finding and loading ----
 
@@ -196,64 +171,51 @@ class Importer:
         """For importlib."""
         if not fullname.startswith(self.prefix):
             return None
+        make = importlib.machinery.ModuleSpec
         name = fullname[len(self.prefix) :]
         module = self.modules.get(name)
-        if module is not None:
-            return self._spec(fullname, name, module)
-        rule = decide(self.manifest.rules, name)
-        if name in self._mocked or (rule is not None and rule.action == "mock"):
-            return importlib.machinery.ModuleSpec(fullname, MockLoader(name), is_package=True)
-        if self.prefix or name.partition(".")[0] in self._tops:
-            self._refuse_missing(fullname, name)
-        return None
-
-    def _spec(self, fullname, name, module):
-        make = importlib.machinery.ModuleSpec
+        if module is None:
+            is_ours = self.prefix or name.partition(".")[0] in self._tops
+            if name in self._mocked or decide(self.manifest.rules, name) == "mock":
+                return make(fullname, MockLoader(name), is_package=True)
+            if is_ours:
+                self._refuse_missing(fullname, shown(name))
+            return None
         if not module.members:
             return make(fullname, PackageLoader(self, name, None), is_package=True)
         if module.members[0].endswith(".so"):
-            from .. import _load
+            from ..loading import _load
 
             path = self._file(name, module)
             loader = _load._Loader(fullname, path, private=self._private, adopt=self._adopt)
-            spec = make(fullname, loader, origin=path)
         else:
             loader = PackageLoader(self, name, module.members[0])
             path = loader.get_filename()
-            spec = make(fullname, loader, origin=path, is_package=module.is_package)
+        spec = make(fullname, loader, origin=path, is_package=module.is_package)
         spec.has_location = True
         return spec
 
     def _file(self, name, module):
         """The path of an extension module's file for this Python."""
         from .._importing import suffixes
-
-        with self._lock:
-            if name in self._files and os.path.exists(self._files[name]):
-                return self._files[name]
-            for end in suffixes():
-                for member in module.members:
-                    base = member.rpartition("/")[2]
-                    if base[len(base.partition(".")[0]) :] == end:
-                        return self._place(name, member)
-        ends = ", ".join(member.rpartition("/")[2] for member in module.members)
-        return self._refuse(
-            name,
-            f"the extension module {name} is for other Pythons ({ends})",
-            "use one of these, or add a file for this one when the package is written",
-        )
-
-    def _place(self, name, member):
         from ._extracted import Folder
 
-        if self._folder is None:
-            self._folder = Folder(self.package)
-        self._files[name] = self._folder.place(member, self.read(member))
-        return self._files[name]
-
-
-class _Nothing:
-    called = ranged = ()
+        ends = {f".{one.rpartition('/')[2].partition('.')[2]}": one for one in module.members}
+        with self._lock:
+            if os.path.exists(self._files.get(name, "")):
+                return self._files[name]
+            for end in suffixes():
+                if end in ends:
+                    self._folder = self._folder or Folder(self.package)
+                    member = ends[end]
+                    self._files[name] = self._folder.place(member, self.read(member))
+                    return self._files[name]
+        names = ", ".join(member.rpartition("/")[2] for member in module.members)
+        return self.refuse(
+            name,
+            f"the extension module {name} is for other Pythons ({names})",
+            "use one of these, or add a file for this one when the package is written",
+        )
 
 
 class PackageLoader:
@@ -268,11 +230,10 @@ class PackageLoader:
     def exec_module(self, module):
         """For importlib."""
         # Before the code runs: what it defines refers to these.
-        module.__dict__["__builtins__"] = self._importer._builtins
+        module.__dict__["__builtins__"] = self._importer.builtins
         if self._member is not None:
-            code = self.get_code()
-            linecache.lazycache(code.co_filename, module.__dict__)
-            exec(code, module.__dict__)
+            linecache.lazycache(self.get_filename(), module.__dict__)
+            exec(self.get_code(), module.__dict__)
 
     def is_package(self, fullname=None):
         return self._importer.modules[self._name].is_package
@@ -280,12 +241,12 @@ class PackageLoader:
     def get_filename(self, fullname=None):
         return os.path.join(self._importer.package, self._member or self._name)
 
+    def get_code(self, fullname=None):
+        return compile(self._source(), self.get_filename(), "exec", dont_inherit=True)
+
     def _source(self):
-        if self._member is None:
-            return ""
-        data = bytes(self._importer.read(self._member))
         try:
-            return data.decode("utf-8")
+            return str(self._importer.read(self._member), "utf-8") if self._member else ""
         except UnicodeDecodeError as failed:
             raise error(
                 DamagedPackage,
@@ -302,9 +263,6 @@ class PackageLoader:
         except PackageError as failed:
             raise ImportError(str(failed)) from None
 
-    def get_code(self, fullname=None):
-        return compile(self._source(), self.get_filename(), "exec", dont_inherit=True)
-
     def get_data(self, path):
         """For pkgutil.get_data()."""
         start = os.path.join(self._importer.package, "")
@@ -317,9 +275,50 @@ class PackageLoader:
             raise OSError(str(failed)) from None
 
     def get_resource_reader(self, fullname=None):
-        from ._tree import ResourceReader
+        from ._tree import resource_reader
 
-        if not self.is_package():
-            return None
         folder = self._name.replace(".", "/")
-        return ResourceReader(self._importer.manifest.members, self._importer.read, folder)
+        members, read = self._importer.manifest.members, self._importer.read
+        return resource_reader(members, read, folder) if self.is_package() else None
+
+
+# ---- modules that the package does without ----
+
+
+def _is_special(name):
+    return name.startswith("__") and name.endswith("__")
+
+
+class Mock:
+    """What a mocked module has under any name: it raises MockUsed when it is used."""
+
+    def __init__(self, name):
+        self.__dict__["_mocked"] = name
+
+    def __getattr__(self, name):
+        if _is_special(name):
+            raise AttributeError(name)
+        return Mock(f"{self._mocked}.{name}")
+
+    def _use(self, *_, **__):
+        raise error(
+            MockUsed,
+            f"{self._mocked} is used, and its module was mocked when the package was written",
+            "write the package with intern() or extern() for it",
+        )
+
+    __call__ = __getitem__ = __iter__ = __enter__ = __mro_entries__ = _use
+
+    def __repr__(self):
+        return f"<mock of {self._mocked}>"
+
+
+class MockLoader:
+    def __init__(self, name):
+        self._mock = Mock(name)
+
+    def create_module(self, spec):
+        return None
+
+    def exec_module(self, module):
+        module.__getattr__ = self._mock.__getattr__

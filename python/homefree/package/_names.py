@@ -1,11 +1,18 @@
-"""Names of members and modules, and patterns for names of modules. Nothing here keeps state.
+"""Names of members and modules, patterns for them, and the rules that patterns are part of. State:
+the names of the standard library's modules, found once. Threads: any.
 
 A member's name is a relative path with slashes. A pattern is a dotted name in which `*` stands for
 any characters within one part, and a part `**` for any number of parts: `numpy.**` is numpy and
 every module below it.
 """
 
-from ._standard import is_standard
+import fnmatch
+import functools
+import os
+import sys
+
+if not hasattr(sys, "stdlib_module_names"):
+    import sysconfig  # not later: the finders of packages ask for these names
 
 MANIFEST = "homefree_package.json"
 BUFFERS = ".buffers"
@@ -17,21 +24,17 @@ _DEPTH = 32  # parts
 
 def wrong_member(name):
     """Why this cannot be the name of a member, or None if it can."""
-    if not isinstance(name, str) or not name or len(name) > _NAME:
+    if not isinstance(name, str) or not 0 < len(name) <= _NAME:
         return f"a name is text of 1 to {_NAME} characters"
     if not name.isprintable() or "\\" in name:
         return "the name has control characters or backslashes"
-    if name.count("/") >= _DEPTH:
+    parts = name.split("/")
+    if len(parts) > _DEPTH:
         return f"the name has more than {_DEPTH} parts"
-    for part in name.split("/"):
-        if part in ("", ".", ".."):
-            return "the name is absolute, or has parts that lead elsewhere"
-        try:
-            length = len(part.encode("utf-8"))
-        except UnicodeEncodeError:
-            return "the name is no valid Unicode"
-        if length > _PART:
-            return f"a part of the name has more than {_PART} bytes"
+    if {"", ".", ".."} & set(parts):
+        return "the name is absolute, or has parts that lead elsewhere"
+    if any(len(part.encode("utf-8")) > _PART for part in parts):
+        return f"a part of the name has more than {_PART} bytes"
     return None
 
 
@@ -63,6 +66,16 @@ def resource(package, name):
     return f"{package.replace('.', '/')}/{name}" if package else name
 
 
+def several(patterns):
+    """One or more patterns as a list. Raises ValueError."""
+    patterns = [patterns] if isinstance(patterns, str) else list(patterns)
+    for one in patterns:
+        why = wrong_pattern(one)
+        if why:
+            raise ValueError(f"{shown(one)}: {why}")
+    return patterns
+
+
 def wrong_pattern(pattern):
     """Why this is no pattern, or None if it is one."""
     if not isinstance(pattern, str) or len(pattern) > _NAME:
@@ -73,33 +86,17 @@ def wrong_pattern(pattern):
     return None
 
 
-def _part_matches(pattern, part):
-    first, *others = pattern.split("*")
-    if not others:
-        return part == pattern
-    *middle, last = others
-    if not part.startswith(first) or not part[len(first) :].endswith(last):
-        return False
-    at, end = len(first), len(part) - len(last)
-    for piece in middle:
-        found = part.find(piece, at, end)
-        if found < 0:
-            return False
-        at = found + len(piece)
-    return True
-
-
-def matches(pattern, name):
-    """Whether a pattern stands for the name of a module."""
-    parts = name.split(".")
+def matches(pattern, name, separator="."):
+    """Whether a pattern stands for the name of a module, or with slashes for a path."""
+    parts = name.split(separator)
     # The numbers of parts of the name that the pattern may have consumed so far.
     reached = {0}
-    for wanted in pattern.split("."):
+    for wanted in pattern.split(separator):
         if wanted == "**":
             reached = set(range(min(reached), len(parts) + 1))
         else:
             reached = {
-                at + 1 for at in reached if at < len(parts) and _part_matches(wanted, parts[at])
+                at + 1 for at in reached - {len(parts)} if fnmatch.fnmatchcase(parts[at], wanted)
             }
         if not reached:
             return False
@@ -113,24 +110,35 @@ class Rule:
     __slots__ = ("action", "exclude", "include")
 
     def __init__(self, action, include, exclude=()):
-        self.action, self.include, self.exclude = action, tuple(include), tuple(exclude)
+        self.action, self.include, self.exclude = action, include, exclude
 
     def covers(self, name):
-        return any(matches(one, name) for one in self.include) and not any(
-            matches(one, name) for one in self.exclude
-        )
-
-    def by_name(self, name):
-        """Whether one of the patterns names the module's top-level package, without a wildcard."""
-        top = name.partition(".")[0]
-        return any(one.partition(".")[0] == top for one in self.include if matches(one, name))
+        """The standard library's modules are covered by patterns that begin with their name, and
+        not by wildcards."""
+        found = [one for one in self.include if matches(one, name)]
+        if is_standard(name):
+            top = name.partition(".")[0]
+            found = [one for one in found if one.partition(".")[0] == top]
+        return bool(found) and not any(matches(one, name) for one in self.exclude)
 
 
 def decide(rules, name):
-    """The first rule that covers a module, or None. The standard library's modules are covered by
-    patterns that begin with their name, and not by wildcards."""
-    standard = is_standard(name)
-    for rule in rules:
-        if rule.covers(name) and (not standard or rule.by_name(name)):
-            return rule
-    return None
+    """The action of the first rule that covers a module, or None."""
+    return next((rule.action for rule in rules if rule.covers(name)), None)
+
+
+@functools.cache
+def _standard():
+    if hasattr(sys, "stdlib_module_names"):
+        return sys.stdlib_module_names
+    names = set(sys.builtin_module_names)  # before 3.10
+    folder = sysconfig.get_path("stdlib")
+    for path in (folder, os.path.join(folder, "lib-dynload")):
+        if os.path.isdir(path):
+            names.update(name.partition(".")[0] for name in os.listdir(path))
+    return names - {"site-packages", "lib-dynload", "__pycache__"}
+
+
+def is_standard(name):
+    """Whether a module is the standard library's."""
+    return name.partition(".")[0] in _standard()

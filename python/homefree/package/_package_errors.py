@@ -54,6 +54,14 @@ class MockUsed(PackageError, NotImplementedError):
     """Code of a package uses something of a module that was mocked. Since 1.0."""
 
 
+class Wrong(Exception):
+    """Inside of this package: why a file cannot be believed, and the member that it is about."""
+
+    def __init__(self, why, name=None, remedy="get or write the package again"):
+        super().__init__(why)
+        self.name, self.remedy = name, remedy
+
+
 # They are known by the names that users have for them.
 for _one in list(globals().values()):
     if isinstance(_one, type) and issubclass(_one, PackageError):

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import io
 import mmap
 import os
 
-from . import _unpickle
+from . import _pickles
 from ._manifest import LIMIT, parse
 from ._modules import Importer
-from ._names import BUFFERS, MANIFEST, is_module, resource, shown, wrong_pattern
-from ._package_errors import DamagedPackage, MissingMember, PackageError, error
+from ._names import BUFFERS, MANIFEST, is_module, resource, several, shown
+from ._package_errors import DamagedPackage, MissingMember, PackageError, Wrong, error
 from ._store import open_store
 from ._tree import Directory, tree
-from ._zip import Wrong
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,15 +24,6 @@ if TYPE_CHECKING:
     from .._types import AnyPath, Patterns
 
 _SMALL = 1 << 16
-
-
-def _patterns(value):
-    found = [value] if isinstance(value, str) else list(value)
-    for one in found:
-        why = wrong_pattern(one)
-        if why:
-            raise ValueError(f"{shown(one)}: {why}")
-    return found
 
 
 def in_main_interpreter():
@@ -82,20 +73,21 @@ class Reader:
         self.path: str = os.path.abspath(os.fsdecode(path))
         self._verify, self._mapped = verify, mapped
         self._verified = set()
-        try:
+        with self._believing():
             self._store = open_store(self.path)
-        except Wrong as wrong:
-            raise self._damaged(wrong) from None
         try:
-            self._manifest = self._open_manifest(sha256)
-            self._compare_with_store()
-            if private is None:
-                private = not in_main_interpreter()
-            extern = None if extern is None else _patterns(extern)
-            self._importer = Importer(
-                self.path, self._manifest, self._code, extern, bool(private), bool(adopt)
-            )
-            self._check_extern()
+            with self._believing():
+                self._manifest = self._open_manifest(sha256)
+                if private is None:
+                    private = not in_main_interpreter()
+                extern = None if extern is None else several(extern)
+                self._importer = Importer(
+                    self.path, self._manifest, self._code, extern, bool(private), bool(adopt)
+                )
+            for name in self._manifest.extern:
+                if not self._importer.allows(name):
+                    why = f"it needs {name}, which extern= does not allow"
+                    self._refuse(why, "allow it there, if that is meant")
             if verify:
                 self.verify()
         except BaseException:
@@ -104,88 +96,63 @@ class Reader:
 
     # ---- verification ----
 
-    def _damaged(self, wrong, member=None):
-        return error(
-            DamagedPackage,
-            str(wrong),
-            "get or write the package again",
-            package=self.path,
-            member=member if wrong.name is None else shown(wrong.name),
-        )
+    def _refuse(self, why, remedy, member=None, kind=PackageError):
+        raise error(kind, why, remedy, package=self.path, member=member) from None
+
+    @contextlib.contextmanager
+    def _believing(self):
+        """What is found wrong in the block is a DamagedPackage."""
+        try:
+            yield
+        except Wrong as wrong:
+            member = None if wrong.name is None else shown(wrong.name)
+            self._refuse(str(wrong), wrong.remedy, member, DamagedPackage)
 
     def _open_manifest(self, wanted):
-        if MANIFEST not in self._store.sizes:
-            raise self._damaged(Wrong(f"it has no {MANIFEST}: it is no homefree package"))
-        try:
-            data = self._store.read(MANIFEST, LIMIT)
-        except Wrong as wrong:
-            raise self._damaged(wrong, MANIFEST) from None
+        sizes = self._store.sizes
+        if MANIFEST not in sizes:
+            raise Wrong(f"it has no {MANIFEST}: it is no homefree package")
+        if sizes[MANIFEST] > LIMIT:
+            raise Wrong(f"it has {sizes[MANIFEST]} bytes, too many", MANIFEST)
+        data = bytearray(sizes[MANIFEST])
+        self._store.read_into(MANIFEST, data)
         self.sha256: str = hashlib.sha256(data).hexdigest()
         if wanted is not None and self.sha256 != wanted:
-            raise error(
-                DamagedPackage,
+            raise Wrong(
                 f"its manifest's hash is {self.sha256}, not {shown(wanted)}: it is another package",
-                "get the one that was meant",
-                package=self.path,
+                remedy="get the one that was meant",
             )
-        return parse(data, self.path)
-
-    def _compare_with_store(self):
-        members, sizes = self._manifest.members, self._store.sizes
-        for name in sizes:
-            if name not in members and name != MANIFEST:
-                raise self._damaged(Wrong("the manifest does not have it", name))
-        for name, member in members.items():
+        manifest = parse(data)
+        for name in sizes.keys() - manifest.members.keys() - {MANIFEST}:
+            raise Wrong("the manifest does not have it", name)
+        for name, member in manifest.members.items():
             if name not in sizes:
-                raise self._damaged(Wrong("it is missing", name))
-            if sizes[name] != member.size:
-                raise self._damaged(
-                    Wrong(f"it has {sizes[name]} bytes, and should have {member.size}", name)
-                )
-
-    def _check_extern(self):
-        for name in self._manifest.extern:
-            if not self._importer._allows(name):
-                raise error(
-                    PackageError,
-                    f"it needs {name}, which extern= does not allow",
-                    "allow it there, if that is meant",
-                    package=self.path,
-                )
+                raise Wrong("it is missing", name)
+            if sizes[name] != member["size"]:
+                raise Wrong(f"it has {sizes[name]} bytes, and should have {member['size']}", name)
+        return manifest
 
     def _check_open(self):
         if not self._store.close.alive:
-            raise error(
-                PackageError, "the reader was closed", "open the package again", package=self.path
-            )
-
-    def _check(self, name, data):
-        if self._verify is not False:
-            self._compare(name, hashlib.sha256(data))
+            self._refuse("the reader was closed", "open the package again")
 
     def _compare(self, name, found):
-        if found.hexdigest() != self._manifest.members[name].sha256:
-            raise self._damaged(Wrong("its hash is not the manifest's: it was changed", name))
+        if found.hexdigest() != self._manifest.members[name]["sha256"]:
+            raise Wrong("its hash is not the manifest's: it was changed", name)
 
     def _read(self, name, data=None):
         """A member's bytes, verified; in `data`, if that is given."""
         self._check_open()
-        try:
-            if data is None:
-                data = bytearray(self._manifest.members[name].size)
-            self._store.read_into(name, data)
-        except Wrong as wrong:
-            raise self._damaged(wrong, name) from None
-        except MemoryError:
-            size = self._manifest.members[name].size
-            raise error(
-                PackageError,
-                f"there is no memory for its {size} bytes",
-                "free some, or open the package with mapped=True",
-                package=self.path,
-                member=name,
-            ) from None
-        self._check(name, data)
+        size = self._manifest.members[name]["size"]
+        with self._believing():
+            try:
+                data = bytearray(size) if data is None else data
+                self._store.read_into(name, data)
+            except MemoryError:
+                remedy = "free some, or open the package with mapped=True"
+                self._refuse(f"there is no memory for its {size} bytes", remedy, name)
+            if self._verify is not False:
+                self._compare(name, hashlib.sha256(data))
         return data
 
     def _code(self, name):
@@ -197,27 +164,20 @@ class Reader:
         """Compare the hashes of all members with the manifest's. Raises DamagedPackage. Since
         1.0."""
         self._check_open()
-        for name in self._manifest.members:
-            found = hashlib.sha256()
-            try:
+        with self._believing():
+            for name in self._manifest.members:
+                found = hashlib.sha256()
                 for piece in self._store.pieces(name):
                     found.update(piece)
-            except Wrong as wrong:
-                raise self._damaged(wrong, name) from None
-            self._compare(name, found)
+                self._compare(name, found)
 
     # ---- what is in it ----
 
     def _member(self, name):
         found = self._manifest.members.get(name)
         if found is None:
-            raise error(
-                MissingMember,
-                "the package has no such member",
-                "print(reader.file_structure()) shows what it has",
-                package=self.path,
-                member=shown(name),
-            )
+            remedy = "print(reader.file_structure()) shows what it has"
+            self._refuse("the package has no such member", remedy, shown(name), MissingMember)
         return found
 
     def _resource(self, package, name):
@@ -275,7 +235,7 @@ class Reader:
         """Import a module of the package. Without install() it belongs to this reader alone, under
         the name `<package 1>.name`. Raises RefusedImport if it is not in the package. Since 1.0."""
         if not isinstance(name, str) or name not in self._importer.modules:
-            self._importer._refuse(
+            self._importer.refuse(
                 name, f"it has no module {shown(name)}", "modules() has those that it has"
             )
         return self._importer.module(name)
@@ -286,39 +246,30 @@ class Reader:
         others here raise. Since 1.0."""
         path = self._resource(package, name)
         member = self._manifest.members[path]
-        if member.kind != "pickle":
-            raise error(
-                PackageError,
-                f"it is no pickle, but of the kind {member.kind}",
-                "use load_bytes() or import_module()",
-                package=self.path,
-                member=path,
-            )
-        data = self._read(path)
-        return _unpickle.load(data, self._buffers(path, member), self._importer, self.path, path)
+        if member["kind"] != "pickle":
+            why = f"it is no pickle, but of the kind {member['kind']}"
+            self._refuse(why, "use load_bytes() or import_module()", path)
+        buffers = []
+        if member.get("buffers"):
+            view = self._view(path + BUFFERS)
+            buffers = [view[at : at + size] for at, size in member["buffers"]]
+        return _pickles.load(self._read(path), buffers, self._importer, self.path, path)
 
-    def _buffers(self, path, member):
-        if not member.buffers:
-            return []
-        name = path + BUFFERS
-        view = self._map(name) if self._mapped else None
+    def _view(self, name):
+        """A member, mapped if that is wanted and can be."""
+        self._check_open()
+        view = None
+        if self._mapped:
+            with self._believing():
+                view = self._store.map(name)
+                if view is not None and name not in self._verified and self._verify is not False:
+                    self._compare(name, hashlib.sha256(view))
+                    self._verified.add(name)
         if view is None:
-            size = self._manifest.members[name].size
+            size = self._manifest.members[name]["size"]
             # A mapping begins at a page, so every buffer is as aligned as in the file.
             room = mmap.mmap(-1, size) if size >= _SMALL else bytearray(size)
             view = memoryview(self._read(name, room))
-        return [view[offset : offset + size] for offset, size in member.buffers]
-
-    def _map(self, name):
-        """A view of a member, or None if it cannot be mapped."""
-        self._check_open()
-        try:
-            view = self._store.map(name)
-        except Wrong as wrong:
-            raise self._damaged(wrong, name) from None
-        if view is not None and name not in self._verified:
-            self._check(name, view)
-            self._verified.add(name)
         return view
 
     # ---- the end ----

@@ -44,15 +44,10 @@ class Directory:
         return f"<{'folder' if self.is_dir else 'file'} {self.name!r} of a package>"
 
 
-def _as_module(path):
-    # A dot within a part would be two parts of the pattern.
-    return path.replace(".", "\0").replace("/", ".")
-
-
 def covered(patterns, path):
     """Whether a pattern stands for a path. `*` in a pattern stands for any characters of a part, a
     part `**` for any number of parts."""
-    return any(matches(_as_module(one), _as_module(path)) for one in patterns)
+    return any(matches(one, path, "/") for one in patterns)
 
 
 def tree(name, members, include=("**",), exclude=()):
@@ -87,53 +82,39 @@ class Traversable:
 
     def iterdir(self):
         start = self._path + "/"
-        below = {
-            one[len(start) :].partition("/")[0] for one in self._members if one.startswith(start)
-        }
-        return iter([self / one for one in sorted(below)])
+        found = (one[len(start) :] for one in self._members if one.startswith(start))
+        return iter([self / one for one in sorted({one.partition("/")[0] for one in found})])
 
     def joinpath(self, *names):
-        parts = self._path.split("/")
-        for name in names:
-            parts += str(name).split("/")
-        return Traversable(self._members, self._read, "/".join(parts))
+        return Traversable(self._members, self._read, "/".join([self._path, *map(str, names)]))
 
-    def __truediv__(self, name):
-        return self.joinpath(name)
+    __truediv__ = joinpath
 
     def read_bytes(self):
-        if not self.is_file():
-            raise FileNotFoundError(f"the package has no file {self._path}")
-        return bytes(self._read(self._path))
+        return self.open("rb").read()
 
     def read_text(self, encoding="utf-8", errors="strict"):
         return self.open("r", encoding=encoding, errors=errors).read()
 
     def open(self, mode="r", *, encoding="utf-8", errors="strict", **_):
-        file = io.BytesIO(self.read_bytes())
+        if not self.is_file():
+            raise FileNotFoundError(f"the package has no file {self._path}")
+        file = io.BytesIO(self._read(self._path))
         return file if "b" in mode else io.TextIOWrapper(file, encoding=encoding, errors=errors)
 
     def __repr__(self):
         return f"<{self._path!r} of a package>"
 
 
-class ResourceReader:
+def resource_reader(*place):
     """For importlib.resources, in all of its forms since 3.9."""
+    try:
+        from importlib.resources.abc import TraversableResources  # 3.11 and later
+    except ImportError:
+        from importlib.abc import TraversableResources
 
-    def __init__(self, members, read, folder):
-        self._root = Traversable(members, read, folder)
+    class ResourceReader(TraversableResources):
+        def files(self):
+            return Traversable(*place)
 
-    def files(self):
-        return self._root
-
-    def open_resource(self, name):
-        return self._root.joinpath(name).open("rb")
-
-    def resource_path(self, name):
-        raise FileNotFoundError(f"{name} is in a package, and has no file")
-
-    def is_resource(self, name):
-        return self._root.joinpath(name).is_file()
-
-    def contents(self):
-        return (one.name for one in self._root.iterdir())
+    return ResourceReader()

@@ -113,8 +113,16 @@ def _place_text(place, allocator):
     return f"{where}, with {place['function'] or '?'}"
 
 
-def _python_lines(place):
-    for frame in (place or {}).get("python") or ():
+def _python_lines(place, test):
+    """The Python frames of a place, from its own to the test's; pytest's follow these."""
+    frames = (place or {}).get("python") or ()
+    function = (test or "").partition("[")[0].rpartition("::")[2]
+    names = [frame["function"].rpartition(".")[2] for frame in frames]
+    if function in names:
+        frames = frames[: len(names) - names[::-1].index(function)]
+    for frame in frames:
+        if "/_pytest/" in frame["file"] and function not in names:  # a fixture's, or no test's
+            return
         yield f"              from {frame['file']}:{frame['line']} in {frame['function']}"
 
 
@@ -123,12 +131,12 @@ def text(finding):
     size = f", {finding['bytes']} bytes" if finding["bytes"] else ""
     lines = [f"{finding['severity']}: {finding['rule']}, {times(finding['count'])}{size}"]
     lines.append(f"  allocated   {_place_text(finding['allocated'], finding['allocator'])}")
-    lines.extend(_python_lines(finding["allocated"]))
+    lines.extend(_python_lines(finding["allocated"], finding["test"]))
     if finding.get("first_freed"):
         lines.append(f"  freed first {_place_text(finding['first_freed'], None)}")
     if finding["rule"] != LOST:
         lines.append(f"  freed       {_place_text(finding['freed'], None)}")
-    lines.extend(_python_lines(finding["freed"]))
+    lines.extend(_python_lines(finding["freed"], finding["test"]))
     lines.append(f"  what to do: {finding['remedy']}")
     return "\n".join(lines)
 

@@ -6,7 +6,7 @@ usage: extension_load.py PACKAGE-FOLDER [PYTHON [ROUNDS]]
 warm      a fresh process imports homefree and then has the module, by `import` or by load(); kinds
           take turns. Four figures: from the first import statement on; without homefree's import;
           without that of homefree.extension either, which is load() alone; the whole process.
-          Wanted of the last two: 1.2.
+          Wanted of the third: 1 ms more than import; of the last: 1.2.
 16 at once  sixteen such processes that start together, until the last has ended. Wanted: 1.0 within
           what the machine varies by (the quartiles are shown).
 cold      load() with an empty cache, from load() on, and the commands that it runs, one after the
@@ -131,7 +131,9 @@ class Bench:
             ratios = [a / b for a, b in zip(load, plain)]
             low, _, high = statistics.quantiles(ratios, n=4)
             ratio = statistics.median(load) / statistics.median(plain)
-            verdict = "" if wanted is None else "ok" if ratio <= wanted else "missed"
+            more = statistics.median(load) - statistics.median(plain)
+            is_met = more <= 1 if wanted == "+1 ms" else wanted is None or ratio <= wanted
+            verdict = "" if wanted is None else "ok" if is_met else "missed"
             print(
                 f"{title + label:44} {ratio:5.2f} ({low:.2f}..{high:.2f})  "
                 f"{statistics.median(load):7.2f} ms / {statistics.median(plain):7.2f} ms  {verdict}"
@@ -205,7 +207,7 @@ def main():
             rows = [
                 (", warm: from the first import on", None),
                 (", warm: and homefree.extension", None),
-                (", warm: load() / import", 1.2),
+                (", warm: load() / import", "+1 ms"),
                 (", warm: the process", 1.2),
             ]
             bench.compare(name, bench.once, rounds, name, source, entry.path, rows)

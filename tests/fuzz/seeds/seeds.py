@@ -286,11 +286,6 @@ TEXTS = {
         "a* *b* *c # x\nab b c ",
         "one two\nx y z ",
     ],
-    "index": [
-        "r\nhomefree-index 1\n\n\tr\n.\nmodule\n\1\n3\ncc\n/usr/bin/cc\nx\n/nowhere\nx\n\n",
-        "r\nhomefree-index 1\n\n\tother\n.\nmodule\n\1\n0\n\n\tr\n.\nmodule\n\1\n0\n\n",
-        "r\nhomefree-index 1\n\n\tr\n.\nmodule\n\1\n3\n/none/cc\n/none/cc\nx\n/proc/version\nx\n\n",
-    ],
 }
 
 

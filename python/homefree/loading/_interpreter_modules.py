@@ -29,7 +29,8 @@ import sys
 import threading
 import warnings
 
-from . import _homefree, _load
+from .. import _homefree
+from . import _load
 
 # Modules of the standard library that declare support and lack it: the static types of _datetime
 # are set up by each interpreter, without a lock (python/cpython#136421, #136423).

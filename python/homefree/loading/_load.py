@@ -30,7 +30,8 @@ import sysconfig
 import threading
 import warnings
 
-from . import _homefree, _hook_names, _importing, _paths
+from .. import _homefree, _importing, _paths
+from . import _hook_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
