@@ -15,7 +15,6 @@
 #include "alloc/space/owners.h"
 #include "alloc/start/start.h"
 #include "alloc/trace/watch.h"
-#include "loader/adopt/live_guards.h"
 #include "loader/adopt/start_copies.h"
 #include "loader/dlopen/dlopen_hooks.h"
 #include "loader/foreign/asking.h"
@@ -29,11 +28,8 @@
 #include "loader/interpose/route.h"
 #include "loader/interpose/routed.h"
 #include "loader/interpose/stubs.h"
-#include "loader/interpreters/interpreters_api.h"
-#include "loader/interpreters/naming.h"
-#include "loader/private/place_copy.h"
-#include "loader/record/interpreter_crashes.h"
 #include "loader/record/process_record.h"
+#include "loader/satellites/interpreters_api.h"
 
 #include <homefree/homefree.h>
 #include <homefree/interpreters.h>
@@ -58,7 +54,6 @@ __attribute__((constructor(101))) static void start_libhomefree(void)
     hf_routed_start();
     hf_tracking_start();
     hf_late_start();
-    hf_interpreters_prepare();
     hf_thunks_start();
 
     /* Calls from lower layers to higher ones, set before any slot points to a stub. */
@@ -66,7 +61,6 @@ __attribute__((constructor(101))) static void start_libhomefree(void)
     hf_spaces_offer_asking(hf_stubs_ask_foreign);
     hf_stubs_offer_hooks(&hf_dlopen_hooks);
     hf_pymalloc_offer_post(hf_interpreters_post);
-    hf_naming_offer(hf_interpreter_crashes_install, hf_interpreter_crashes_remove);
 
     hf_start_copies_leave();
     hf_route_start();

@@ -66,7 +66,7 @@ struct hf_instance_functions {
     const struct hf_space_functions *spaces; /* space/spaces.h */
     int (*release_make_space)(struct hf_release **out, void *pointer, void *stream,
                               const char *name);
-    /* loader/interpreters/interpreters_functions.h */
+    /* loader/satellites/interpreters_tables.h */
     const struct hf_interpreters_functions *interpreters;
     int (*python_share)(const void *array, struct hf_release **out);
     const struct hf_foreign_functions *foreign;

@@ -6,6 +6,7 @@
 #include "alloc/start/fork_handlers.h"
 
 #include "alloc/base/fork_lock.h"
+#include "alloc/base/satellite.h"
 #include "alloc/heap/fork_gate.h"
 #include "alloc/heap/front_end.h"
 #include "alloc/owner/hosted.h"
@@ -44,6 +45,7 @@ static void reset_locks(void)
     static const pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
     for (char *at = first; at < end; at += HF_FORK_LOCK_SIZE)
         memcpy(at, &fresh, sizeof fresh);
+    hf_satellites_in_child();
 }
 
 /* No thread was inside the heap while the process was copied. */

@@ -1,6 +1,6 @@
 /*
- * What the guards of release-only copies ask (loader/hidden/release_only.h). Copies refer to it by
- * name, so the name keeps its meaning for ever.
+ * What the guards of release-only copies ask (satellites/adopt/hidden/release_only.h). Copies refer
+ * to it by name, so the name keeps its meaning for ever.
  *
  * Owns: the table of guards that lie outside of their objects (live_guards.h). Callable at any
  * stage, from any thread; takes no lock of the heap. Since 1.0.

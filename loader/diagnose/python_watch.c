@@ -16,8 +16,7 @@
 #include "loader/host/shared_blocks.h"
 #include "loader/interpose/loader_lock.h"
 #include "loader/interpose/route.h"
-#include "loader/interpreters/naming.h"
-#include "loader/interpreters/thread_states.h"
+#include "loader/satellites/interpreters_api.h"
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -88,8 +87,11 @@ static void interpreter_ended(int64_t interpreter)
 __attribute__((constructor(103))) static void start_watching(void)
 {
     begun = true;
-    hf_naming_want();
-    if (hf_diagnose.leaks && hf_diagnose.mode != HF_REPORT_COUNT)
-        hf_threads_offer_observer(thread_moves, interpreter_ended);
+    struct hf_interpreters_observer observer = {.names_crashes = true};
+    if (hf_diagnose.leaks && hf_diagnose.mode != HF_REPORT_COUNT) {
+        observer.moved = thread_moves;
+        observer.ended = interpreter_ended;
+    }
+    hf_interpreters_observe(&observer);
     look_for_cpython();
 }

@@ -14,7 +14,6 @@
 #include "alloc/heap/internal.h"
 #include "alloc/owner/deep_objects.h"
 #include "alloc/trace/fail.h"
-#include "loader/adopt/adopt_file.h"
 #include "loader/dlopen/search_path.h"
 #include "loader/dlopen/teach_name.h"
 #include "loader/foreign/adopted_note.h"
@@ -23,6 +22,7 @@
 #include "loader/interpose/route.h"
 #include "loader/interpose/slot_policy.h"
 #include "loader/interpose/stubs.h"
+#include "loader/satellites/adopt_api.h"
 
 #include <homefree/adopt.h>
 

@@ -14,7 +14,7 @@
 #include "alloc/heap/internal.h"
 #include "loader/elf/origin.h"
 #include "loader/foreign/adopted_note.h"
-#include "loader/private/private_copy.h"
+#include "loader/satellites/adopt_api.h"
 
 #include <dlfcn.h>
 #include <elf.h>
@@ -304,7 +304,7 @@ static bool search_folders(const Dl_serinfo *list, size_t count, const struct su
 char *hf_search_for(const struct link_map *caller, const char *file, bool *skipped)
 {
     const int saved_errno = errno;
-    struct copied copied = {hf_copy_folder(caller), NULL};
+    struct copied copied = {hf_copied_from(caller), NULL};
     Dl_serinfo *callers = search_list(caller);
     Dl_serinfo *ours = callers != NULL ? search_list(hf_dynlink_find(&hf_region)) : NULL;
     const size_t count = ours != NULL ? own_count(callers, ours) : 0;
@@ -353,7 +353,7 @@ static bool is_trusted(const char *path)
 /* The folder for which $ORIGIN stands: of a copy, its original's. */
 static char *folder_of(const struct link_map *caller)
 {
-    const char *folder = hf_copy_folder(caller);
+    const char *folder = hf_copied_from(caller);
     if (folder != NULL)
         return hf_strdup(folder);
     const struct hf_adopted_note *note = hf_adopted_some() ? hf_adopted_loaded(caller) : NULL;

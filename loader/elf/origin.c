@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 static bool continues_name(char c)
 {
@@ -59,4 +60,21 @@ int hf_origin_expand(const char *text, size_t length, const char *origin, char *
         return -ENAMETOOLONG;
     out[written] = '\0';
     return (int)written;
+}
+
+int hf_origin_absolute(const char *path, char out[PATH_MAX])
+{
+    if (path == NULL || path[0] == '\0')
+        return -EINVAL;
+    size_t length = 0;
+    if (path[0] != '/') {
+        if (getcwd(out, PATH_MAX) == NULL)
+            return -errno;
+        length = strlen(out);
+        out[length++] = '/';
+    }
+    if (strlen(path) >= PATH_MAX - length)
+        return -ENAMETOOLONG;
+    memcpy(out + length, path, strlen(path) + 1);
+    return strrchr(out, '/')[1] == '\0' ? -EISDIR : 0;
 }

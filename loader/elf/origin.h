@@ -4,6 +4,7 @@
 #ifndef HOMEFREE_ORIGIN_H
 #define HOMEFREE_ORIGIN_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -23,5 +24,9 @@ struct hf_origin_use hf_origin_look(const char *text, size_t length);
  * Returns the length of the result, or -ENAMETOOLONG. Allocates nothing; any thread.
  */
 int hf_origin_expand(const char *text, size_t length, const char *origin, char *out, size_t size);
+
+/* Makes a path absolute but does not resolve it: $ORIGIN is the folder of the name that a file is
+ * loaded by. Result: 0, -EINVAL, -EISDIR for one that ends in a slash, -ENAMETOOLONG. */
+int hf_origin_absolute(const char *path, char out[PATH_MAX]);
 
 #endif

@@ -20,7 +20,8 @@ struct hf_adopted_note {
     uint64_t file_size;   /* of the copy */
     uint32_t redirections;
     uint32_t allocators;   /* bits by enum hf_allocator */
-    uint32_t release_only; /* 1: its allocator stays in use; see loader/hidden/release_only.h */
+    uint32_t release_only; /* 1: its allocator stays in use; see
+                              satellites/adopt/hidden/release_only.h */
     uint32_t reserved;
     char original[]; /* its path, and behind it why it is release-only, both terminated */
 };

@@ -3,6 +3,8 @@
  */
 #include "loader/foreign/object_role.h"
 
+#include "alloc/base/satellite.h"
+
 /* Inlined with each prefix, and ends at the first letter for most names. */
 static inline __attribute__((always_inline)) bool starts_with(const char *s, const char *prefix)
 {
@@ -26,7 +28,8 @@ enum hf_object_role hf_object_role(const struct hf_object *object)
         return HF_ROLE_LINKER;
     if (starts_with(soname, "linux-vdso"))
         return HF_ROLE_NOTHING;
-    if (hf_object_symbol(object, "hf_instance_record") != NULL)
+    if (starts_with(soname, HF_SATELLITE_SONAME) ||
+        hf_object_symbol(object, "hf_instance_record") != NULL)
         return HF_ROLE_HOMEFREE;
     return HF_ROLE_ORDINARY;
 }

@@ -2,9 +2,9 @@
  * What adopting an object would do; see inspect.h. Owns nothing; any thread, each with an
  * inspection of its own.
  */
-#include "loader/hidden/plan.h"
 #include "loader/inspect/inspect.h"
 #include "loader/inspect/inspect_parts.h"
+#include "satellites/adopt/hidden/plan.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -4,7 +4,7 @@
  * the copy is a file that the reader accepts.
  */
 #include "fuzz.h"
-#include "loader/adopt/adopted_file.h"
+#include "satellites/adopt/adopted_file.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -22,8 +22,8 @@ static void *find_symbol(void *handle, const char *name)
 
 #define dlopen open_library
 #define dlsym  find_symbol
-#include "loader/private/needed.c"
-#include "loader/private/patch_copy.c"
+#include "satellites/adopt/private/needed.c"
+#include "satellites/adopt/private/patch_copy.c"
 
 struct copied {
     const uint8_t *original;

@@ -1,4 +1,4 @@
-"""The rooms alloc, shim, loader and python have no circles and no upward arrows.
+"""The rooms alloc, shim, loader, satellites and python have no circles and no upward arrows.
 
 A unit is a source file with its header: the files of one stem in one folder. A unit uses another
 where it includes one of its files or where its object file needs a symbol that the other defines.
@@ -14,11 +14,15 @@ ARCHITECTURE.md has the table of layers, lowest first. The test fails
 The interface of the heap's front end, alloc/heap/front_end.h, is a unit: what it declares may be
 called by everyone, and some of it is implemented above. That is the one place where calls go up.
 
-Usage: test_layers.py --source FOLDER --build FOLDER --jemalloc ARCHIVE --binaries FILE…
-                      [--print] [unittest arguments]
+A satellite defines functions of the core, which it calls through the core's table, once more under
+the same names. So what it defines counts in it alone.
 
---binaries  what Meson links from our object files; their private folders lie beside them
---print     shows all arrows instead of testing
+Usage: test_layers.py --source FOLDER --build FOLDER --jemalloc ARCHIVE --binaries FILE…
+                      --satellites FILE… [--print] [unittest arguments]
+
+--binaries    what Meson links from our object files; their private folders lie beside them
+--satellites  the same of satellites
+--print       shows all arrows instead of testing
 """
 
 import argparse
@@ -38,9 +42,10 @@ parser.add_argument("--source", required=True, type=Path)
 parser.add_argument("--build", required=True, type=Path)
 parser.add_argument("--jemalloc", required=True, type=Path)
 parser.add_argument("--binaries", nargs="+", required=True, type=Path)
+parser.add_argument("--satellites", nargs="*", default=[], type=Path)
 parser.add_argument("--print", action="store_true")
 
-ROOMS = ("alloc", "shim", "loader", "python")
+ROOMS = ("alloc", "shim", "loader", "satellites", "python")
 SOURCES = (".c", ".cc", ".h", ".def", ".in")
 INTERFACE = "alloc/heap/front_end"
 JEMALLOC = "alloc/pages/jemalloc"
@@ -117,9 +122,14 @@ def global_symbols(paths):
     }
 
 
+def folder_of(binary):
+    """Where Meson puts the object files of a binary."""
+    return (binary.parent / (binary.name + ".p")).resolve()
+
+
 def object_units(root, build, binaries):
     """The object files of the `binaries`: {path: unit}."""
-    folders = {(binary.parent / (binary.name + ".p")).resolve() for binary in binaries}
+    folders = {folder_of(binary) for binary in binaries}
     commands = json.loads((build / "compile_commands.json").read_text(encoding="utf-8"))
     units = {}
     for command in commands:
@@ -159,24 +169,28 @@ def public_symbols(root):
 
 def symbol_arrows(options):
     """The symbols that object files need: {(user, used): symbols}."""
-    units = object_units(options.source, options.build, options.binaries)
+    units = object_units(options.source, options.build, options.binaries + options.satellites)
     symbols = global_symbols(list(units))
     home = {}
+    of_satellite = {folder_of(satellite): {} for satellite in options.satellites}
     for path, (defined, _) in symbols.items():
         for name in defined:
             # The shim defines libc's names for modules.
             if not units[path].startswith("shim/") or name.startswith("hf_"):
-                home[name] = units[path]
+                of_satellite.get(path.parent, home)[name] = units[path]
     ours, needed = global_symbols([options.jemalloc])[options.jemalloc]
     # jemalloc is a unit of its own, above what lies beneath it.
     home.update({name: JEMALLOC for name in ours if name.startswith("hf_")})
     home.update({name: INTERFACE for name in interface_symbols(options.source) if name in home})
     arrows = defaultdict(set)
     public = public_symbols(options.source)
-    for user, names in [(JEMALLOC, needed)] + [(units[path], symbols[path][1]) for path in units]:
+    users = [(JEMALLOC, needed, home)]
+    for path, unit in units.items():
+        users.append((unit, symbols[path][1], {**home, **of_satellite.get(path.parent, {})}))
+    for user, names, homes in users:
         # The extension links libhomefree, of which it may only need what public headers declare.
-        for name in (names - public if user.startswith("python/") else names) & home.keys():
-            arrows[user, home[name]].add(f"{user} needs {name}")
+        for name in (names - public if user.startswith("python/") else names) & homes.keys():
+            arrows[user, homes[name]].add(f"{user} needs {name}")
     if not any(unit.startswith("loader/") for unit in units.values()):
         raise SystemExit("no object files of the loader were found")
     return arrows
@@ -304,7 +318,7 @@ class Arrows(Lists):
 
 class Constructors(Lists):
     def test_constructors_are_known(self):
-        units = object_units(options.source, options.build, options.binaries)
+        units = object_units(options.source, options.build, options.binaries + options.satellites)
         # The shim is linked into modules and may have constructors there.
         library = {path: unit for path, unit in units.items() if not unit.startswith("shim/")}
         found = {library[path] for path in with_constructors(list(library))}

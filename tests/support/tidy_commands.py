@@ -12,7 +12,7 @@ import json
 import pathlib
 import sys
 
-ROOMS = ("alloc", "shim", "loader")
+ROOMS = ("alloc", "shim", "loader", "satellites")
 
 
 def macros(command):

@@ -78,7 +78,8 @@ HF_API int hf_adopt(void *handle);
  *   -EISDIR        path is a directory
  *   -ENAMETOOLONG  path is too long, or out is too small
  *   -ENOEXEC       the file is damaged, or is not an ELF file
- *   -ENOTSUP       the file is for another machine, or its allocator cannot be replaced
+ *   -ENOTSUP       the file is for another machine, or its allocator cannot be replaced; or this
+ *                  installation has no libhomefree-adopt.so
  *   -EBUSY         the file, or a library that would have to be replaced, is loaded already, and
  *                  cannot be changed while threads may run it
  *   -EPERM         HOMEFREE_CONF says route:off, or no place allows code to be executed, or the

@@ -71,7 +71,8 @@ struct hf_session;
  * Result: an enum hf_interpreters_engine_kind, or a negative errno.
  * Errors:
  *   -ENOENT   the process has no CPython 3.9 or later
- *   -ENOTSUP  its CPython has one GIL for all interpreters
+ *   -ENOTSUP  its CPython has one GIL for all interpreters; or this installation has no
+ *             libhomefree-interpreters.so
  * Frees: nothing.
  * Threads: safe.
  * Fork: safe.
@@ -127,7 +128,8 @@ struct hf_interpreters_options {
  *   -EINVAL     out is NULL, the size of options is too small, a path is NULL, or there would be
  *               more than 1024 interpreters
  *   -ENOENT     the process has no CPython 3.9 or later
- *   -ENOTSUP    its CPython has one GIL for all interpreters
+ *   -ENOTSUP    its CPython has one GIL for all interpreters; or this installation has no
+ *               libhomefree-interpreters.so
  *   -EPROTO     Python code raised: of set_up, or of the package
  *   -EIO        CPython could not make an interpreter
  *   -EDEADLK    the calling thread is making or ending an interpreter itself
@@ -541,6 +543,7 @@ HF_API int hf_interpreters_call(struct hf_interpreters *group, const char *funct
  *   -ECANCELED  an interpreter that others have made is being ended
  *   -EAGAIN     there can be no more threads
  *   -ENOMEM     there is no memory
+ *   -ENOTSUP    this installation has no libhomefree-interpreters.so, and so no interpreters
  * Frees: nothing.
  * Threads: safe.
  * Fork: safe; a child forgets what was posted.
@@ -564,6 +567,7 @@ HF_API int hf_interpreters_post(int64_t interpreter, void (*run)(void *argument)
  *   -ESHUTDOWN  there is no such interpreter any more, or others have made it and the calling
  *               thread is not attached to it
  *   -ECANCELED  an interpreter that others have made is being ended
+ *   -ENOTSUP    this installation has no libhomefree-interpreters.so, and so no interpreters
  * Frees: nothing.
  * Threads: safe.
  * Fork: safe.

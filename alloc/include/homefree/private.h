@@ -33,7 +33,8 @@ extern "C" {
  *   -EISDIR        path is a directory
  *   -ENAMETOOLONG  path is too long, or out is too small
  *   -ENOEXEC       the file is damaged, or is not an ELF file
- *   -ENOTSUP       the file is for another machine
+ *   -ENOTSUP       the file is for another machine; or this installation has no
+ *                  libhomefree-adopt.so, which a line on stderr says once
  *   -EPERM         no place allows code to be executed
  *   -ENOSPC        no place has room
  *   others         as open(2), read(2) and write(2)

@@ -9,10 +9,10 @@
 #include "loader/command/run/run_adopt.h"
 
 #include "alloc/base/options.h"
-#include "loader/adopt/adopted_copy.h"
 #include "loader/command/command.h"
 #include "loader/command/program/preload.h"
-#include "loader/private/needed.h"
+#include "satellites/adopt/adopted_copy.h"
+#include "satellites/adopt/private/needed.h"
 
 #include <errno.h>
 #include <stdio.h>

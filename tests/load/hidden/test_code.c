@@ -3,7 +3,7 @@
  * by themselves, addresses that several of them form, and what it writes in their place. The
  * words come from GNU's assembler.
  */
-#include "loader/hidden/flow.h"
+#include "satellites/adopt/hidden/flow.h"
 #include "tests/support/suite.h"
 
 #include <elf.h>

@@ -2,8 +2,8 @@
  * The index of all references in an object's code has what a search byte by byte finds, and no
  * more: also where blocks and pages meet. The object is this program.
  */
-#include "loader/hidden/code.h"
-#include "loader/hidden/references.h"
+#include "satellites/adopt/hidden/code.h"
+#include "satellites/adopt/hidden/references.h"
 #include "suite.h"
 
 #include <string.h>

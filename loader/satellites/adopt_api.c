@@ -1,0 +1,130 @@
+/*
+ * The exported functions of homefree/adopt.h and homefree/private.h that make copies, which open
+ * the satellite that does (satellites/adopt/). What is loaded already is known without it.
+ *
+ * Owns the satellite's place, which is sealed.
+ */
+#include "loader/satellites/adopt_api.h"
+
+#include "alloc/base/satellite.h"
+#include "alloc/heap/internal.h"
+#include "loader/adopt/guard_question.h"
+#include "loader/elf/origin.h"
+#include "loader/foreign/adopted_note.h"
+#include "loader/foreign/finding.h"
+#include "loader/interpose/definers.h"
+#include "loader/interpose/loader_lock.h"
+#include "loader/interpose/route.h"
+#include "loader/satellites/adopt_tables.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static const struct hf_adopt_core core_functions = {
+    .malloc = hf_malloc,
+    .free = hf_free,
+    .strdup = hf_strdup,
+    .dlopen = dlopen,
+    .heap_start = hf_heap_start,
+    .options = &hf_options,
+    .options_adopt = hf_options_adopt,
+    .program_serves = hf_program_serves,
+    .loader_lock_run = hf_loader_lock_run,
+    .route_new_objects = hf_route_new_objects,
+    .adopted_loaded = hf_adopted_loaded,
+    .adopted_copy_of = hf_adopted_copy_of,
+    .finding_is_loaded = hf_finding_is_loaded,
+    .guards_add = hf_guards_add,
+    .guards_done = hf_guards_done,
+    .guards_has = hf_guards_has,
+    .adopted_elsewhere = hf_adopted_elsewhere,
+};
+static union {
+    struct hf_satellite satellite;
+    char pages[HF_SEAL_SIZE(struct hf_satellite)];
+} place HF_SEALED = {.satellite = {.name = "adopt", .core = &core_functions}};
+
+/* ---- copies that are loaded ---- */
+
+struct sought {
+    const char *path; /* absolute */
+    struct stat status;
+    bool exists;
+    char *copy;
+};
+
+static void find_copy(void *context)
+{
+    struct sought *sought = context;
+    const struct link_map *first[HF_NAMESPACES_MAX];
+    const struct link_map *map = hf_dynlink_namespaces(first) != 0 ? first[0] : NULL;
+    for (; map != NULL; map = map->l_next) {
+        const struct hf_adopted_note *note = hf_adopted_loaded(map);
+        struct stat status;
+        if (note == NULL ||
+            (strcmp(note->original, sought->path) != 0 &&
+             (!sought->exists || stat(note->original, &status) != 0 ||
+              status.st_dev != sought->status.st_dev || status.st_ino != sought->status.st_ino)))
+            continue;
+        const size_t size = strlen(map->l_name) + 1;
+        if (size <= PATH_MAX)
+            memcpy(sought->copy, map->l_name, size);
+        return;
+    }
+}
+
+bool hf_adopted_copy_of(const char *file, char copy[PATH_MAX])
+{
+    char path[PATH_MAX];
+    struct sought sought = {.path = path, .copy = copy};
+    copy[0] = '\0';
+    if (!hf_adopted_some() || hf_origin_absolute(file, path) != 0)
+        return false;
+    sought.exists = stat(file, &sought.status) == 0;
+    return hf_loader_lock_run(find_copy, &sought) == 0 && copy[0] != '\0';
+}
+
+const char *hf_copied_from(const struct link_map *map)
+{
+    const struct hf_adopt_functions *open = hf_satellite_functions(&place.satellite);
+    return open != NULL ? open->copy_folder(map) : NULL;
+}
+
+/* ---- copies that are made ---- */
+
+static int adopt_file(const char *path, char *out, size_t size, bool selected)
+{
+    if (out == NULL || size == 0)
+        return -EINVAL;
+    const struct hf_adopt_functions *open =
+        hf_satellite_open(&place.satellite, selected ? NULL : out, size);
+    return open != NULL ? open->adopt_file(path, out, size, selected) : -ENOTSUP;
+}
+
+int hf_adopt_file(const char *path, char *out, size_t size)
+{
+    return adopt_file(path, out, size, false);
+}
+
+int hf_adopt_selected(const char *path, char *out, bool *selected)
+{
+    char original[PATH_MAX];
+    *selected = hf_origin_absolute(path, original) == 0 && hf_options_adopt(&hf_options, original);
+    return adopt_file(path, out, PATH_MAX, true);
+}
+
+int hf_private_copy(const char *path, char *out, size_t size)
+{
+    const struct hf_adopt_functions *open = hf_satellite_open(&place.satellite, NULL, 0);
+    return open != NULL ? open->private_copy(path, out, size) : -ENOTSUP;
+}
+
+int hf_private_remove(const char *path)
+{
+    const struct hf_adopt_functions *open = hf_satellite_functions(&place.satellite);
+    if (path == NULL)
+        return -EINVAL;
+    return open != NULL ? open->private_remove(path) : -ENOENT;
+}

@@ -1,0 +1,25 @@
+/*
+ * Copies of objects: what the hooks of dlopen() ask. Users call hf_adopt_file() (homefree/adopt.h)
+ * and hf_private_copy() (homefree/private.h).
+ */
+#ifndef HOMEFREE_ADOPT_API_H
+#define HOMEFREE_ADOPT_API_H
+
+#include <limits.h>
+#include <link.h>
+#include <stdbool.h>
+
+/* As hf_adopt_file(), but each file, the one at `path` and those that it needs, is adopted only if
+ * the options select it (HOMEFREE_CONF=adopt). `out` has room for PATH_MAX bytes. `selected`:
+ * whether the first one is. */
+int hf_adopt_selected(const char *path, char *out, bool *selected);
+
+/* The loaded copy that stands for a file: by the path from which it was made, under which the
+ * dynamic linker would know the file whatever has become of it, or by the file that is there. */
+bool hf_adopted_copy_of(const char *file, char copy[PATH_MAX]);
+
+/* The original's folder, which $ORIGIN stands for, if the object is a private copy stored in
+ * another folder; NULL otherwise. Takes no lock; the string is permanent. */
+const char *hf_copied_from(const struct link_map *map);
+
+#endif

@@ -1,0 +1,26 @@
+/*
+ * What the core calls of this satellite. Owns nothing.
+ */
+#include "alloc/base/satellite.h"
+#include "alloc/base/seal.h"
+#include "alloc/build_stamp.h"
+#include "satellites/adopt/adopt_core.h"
+#include "satellites/adopt/adopt_file.h"
+#include "satellites/adopt/private/private_copy.h"
+
+static const struct hf_adopt_functions here = {
+    .adopt_file = hf_adopt_file_for,
+    .private_copy = hf_private_copy_make,
+    .private_remove = hf_private_copy_remove,
+    .copy_folder = hf_copy_folder,
+};
+
+static const void *begin_satellite(const void *core)
+{
+    hf_seal_prepare();
+    hf_core_begin(core);
+    hf_seal_start();
+    return &here;
+}
+
+HF_SATELLITE(begin_satellite);

@@ -1,0 +1,22 @@
+/*
+ * Files that are copied. Owns nothing; needs libc alone. Any thread.
+ */
+#ifndef HOMEFREE_COPY_BYTES_H
+#define HOMEFREE_COPY_BYTES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Opens the original of a copy for reading: a descriptor or a negative errno. A FIFO, which would
+ * block, or a device is -EINVAL, a folder -EISDIR. */
+int hf_copy_open_original(const char *path);
+
+/* Whether the process may write a file of that size: past the limit (RLIMIT_FSIZE), a write ends it
+ * by SIGXFSZ. */
+bool hf_copy_fits(uint64_t size);
+
+/* Copies a file's content, both descriptors being at offset 0. Shares the blocks if the file system
+ * can. Result: 0 or a negative errno. */
+int hf_copy_bytes(int from, int to);
+
+#endif

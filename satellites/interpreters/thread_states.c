@@ -1,0 +1,144 @@
+/*
+ * Owns the key under which each thread that has had a session keeps its record. A record is made by
+ * its thread and freed when the thread ends.
+ */
+#include "satellites/interpreters/thread_states.h"
+
+#include "alloc/base/crash_signals.h"
+#include "satellites/interpreters/interpreters_core.h"
+#include "satellites/interpreters/registry.h"
+
+#include <errno.h>
+#include <homefree/alloc.h>
+#include <signal.h>
+
+static pthread_key_t key;
+static bool has_key;
+static void (*at_thread_end)(struct hf_thread_record *record);
+static atomic_uint era;
+
+static void thread_ends(void *argument)
+{
+    struct hf_thread_record *record = argument;
+    if (record->generation == hf_registry_generation()) {
+        /* Ending sessions may look at the record. */
+        pthread_setspecific(key, record);
+        at_thread_end(record);
+        pthread_setspecific(key, NULL);
+    }
+    hf_signal_stack_take(&record->signals);
+    hf_free(record->stack);
+    hf_free(record);
+}
+
+struct hf_thread_record *hf_thread_record(bool make)
+{
+    if (!has_key)
+        return NULL;
+    struct hf_thread_record *record = pthread_getspecific(key);
+    if (record != NULL || !make)
+        return record;
+    record = hf_calloc(1, sizeof *record);
+    if (record == NULL)
+        return NULL;
+    record->generation = hf_registry_generation();
+    if (pthread_setspecific(key, record) != 0) {
+        hf_free(record);
+        return NULL;
+    }
+    return record;
+}
+
+void hf_thread_states_start(void (*thread_ends_too)(struct hf_thread_record *record))
+{
+    at_thread_end = thread_ends_too;
+    has_key = pthread_key_create(&key, thread_ends) == 0;
+}
+
+void hf_thread_states_in_child(void)
+{
+    if (has_key)
+        pthread_setspecific(key, NULL);
+}
+
+unsigned hf_thread_states_era(void)
+{
+    return atomic_load(&era);
+}
+
+void hf_thread_states_expire(void)
+{
+    atomic_fetch_add(&era, 1);
+}
+
+void hf_thread_moves(struct hf_thread_record *record, struct hf_running *running)
+{
+    const int64_t interpreter = running != NULL ? running->interpreter->id : 0;
+    record->running = running;
+    if (hf_core_observer()->moved != NULL)
+        hf_core_observer()->moved(interpreter > 0 ? interpreter : 0);
+}
+
+void hf_threads_ended(int64_t interpreter)
+{
+    if (hf_core_observer()->ended != NULL && interpreter > 0)
+        hf_core_observer()->ended(interpreter);
+}
+
+int hf_thread_make(void *(*run)(void *), void *argument)
+{
+    pthread_t thread;
+    sigset_t blocked, before;
+    sigfillset(&blocked);
+    for (size_t i = 0; i < HF_CRASH_SIGNALS; i++)
+        sigdelset(&blocked, hf_crash_signals[i]);
+    pthread_sigmask(SIG_SETMASK, &blocked, &before);
+    const int error = pthread_create(&thread, NULL, run, argument);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (error == 0)
+        pthread_detach(thread);
+    return error == 0 ? 0 : -EAGAIN;
+}
+
+#define STACK_MIN (256 << 10) /* a smaller one is left to CPython */
+
+/* Asks for the calling thread's stack, once. glibc reads /proc/self/maps for the main thread's. */
+static bool find_stack(struct hf_thread_record *record)
+{
+    pthread_attr_t attributes;
+    void *start;
+    size_t bytes, guard;
+    if (record->stack_start != NULL || pthread_getattr_np(pthread_self(), &attributes) != 0)
+        return record->stack_start != NULL;
+    if (pthread_attr_getstack(&attributes, &start, &bytes) == 0 &&
+        pthread_attr_getguardsize(&attributes, &guard) == 0 && bytes >= guard + STACK_MIN) {
+        record->stack_start = (char *)start + guard;
+        record->stack_bytes = bytes - guard;
+    }
+    pthread_attr_destroy(&attributes);
+    return record->stack_start != NULL;
+}
+
+struct hf_py_thread *hf_thread_state_new(const struct hf_cpython_interpreters *py,
+                                         struct hf_thread_record *record,
+                                         struct hf_py_interpreter *interpreter)
+{
+    struct hf_py_thread *thread = py->thread_new(interpreter);
+    /* CPython 3.14 asks for the stack anew for each thread state that is attached. */
+    if (thread != NULL && py->set_stack != NULL && find_stack(record))
+        (void)py->set_stack(thread, record->stack_start, record->stack_bytes);
+    return thread;
+}
+
+struct hf_py_thread *hf_detach(const struct hf_cpython_interpreters *py)
+{
+    return py->cpython->current_thread() != NULL && hf_cpython_attached(py->cpython)
+               ? py->cpython->detach()
+               : NULL;
+}
+
+void hf_reattach(const struct hf_cpython_interpreters *py, struct hf_py_thread *thread)
+{
+    if (thread != NULL)
+        py->cpython->attach(thread);
+}

@@ -1,0 +1,44 @@
+/*
+ * Loads the libhomefree that its first argument names, goes to another folder, asks for what two
+ * satellites do, and says what came of it: in the process, in a forked child, and in the process
+ * again.
+ */
+#include <dlfcn.h>
+#include <homefree/homefree.h>
+#include <homefree/interpreters.h>
+#include <homefree/private.h>
+#include <limits.h>
+#include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static void ask(void *library, const char *where)
+{
+    int (*private_copy)(const char *, char *, size_t) =
+        (int (*)(const char *, char *, size_t))dlsym(library, "hf_private_copy");
+    int (*engine)(char *, size_t) =
+        (int (*)(char *, size_t))dlsym(library, "hf_interpreters_engine");
+    char path[PATH_MAX], why[512] = "";
+    const int copied = private_copy("/nowhere/file.so", path, sizeof path);
+    const int found = engine(why, sizeof why);
+    printf("%s: adopt %d, interpreters %d: %s\n", where, copied, found, why);
+    fflush(stdout);
+}
+
+int main(int count, char **arguments)
+{
+    void *library = count > 1 ? dlopen(arguments[1], RTLD_NOW) : NULL;
+    if (library == NULL || chdir("/") != 0) {
+        fprintf(stderr, "%s\n", dlerror());
+        return 1;
+    }
+    ask(library, "process");
+    const pid_t child = fork();
+    if (child == 0) {
+        ask(library, "child");
+        _exit(0);
+    }
+    waitpid(child, NULL, 0);
+    ask(library, "process");
+    return 0;
+}

@@ -1,0 +1,149 @@
+"""Where libhomefree looks for its satellites, which it takes, and what it says without one.
+
+Usage: test_satellites.py ASKER LIBRARY-FOLDER [unittest arguments]
+"""
+
+import errno
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ASKER, LIBRARIES = (pathlib.Path(argument).resolve() for argument in sys.argv[1:3])
+CORE = "libhomefree.so.1"
+SATELLITES = ("adopt", "interpreters")
+BUILT = [name for name in SATELLITES if (LIBRARIES / f"libhomefree-{name}.so").exists()]
+
+
+def of(name):
+    return f"libhomefree-{name}.so"
+
+
+class Satellites(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name).resolve()
+        shutil.copy2(LIBRARIES / CORE, self.folder)
+
+    def copy(self, *names, to=""):
+        (self.folder / to).mkdir(exist_ok=True)
+        for name in names:
+            shutil.copy2(LIBRARIES / of(name), self.folder / to)
+
+    def ask(self, core=None, **environment):
+        """What the asker says of each satellite (0: none), and what came on stderr."""
+        done = subprocess.run(
+            [ASKER, core or self.folder / CORE],
+            check=True,
+            text=True,
+            cwd=self.folder,
+            env={**os.environ, **environment},
+            capture_output=True,
+        )
+        lines = done.stdout.splitlines()
+        self.assertEqual(
+            [line.partition(":")[0] for line in lines], ["process", "child", "process"]
+        )
+        self.assertEqual(len({line.partition(":")[2] for line in lines}), 1, lines)
+        return lines[0], done.stderr
+
+    def works(self, **how):
+        said, errors = self.ask(**how)
+        self.assertIn(f"adopt {-errno.ENOENT},", said)
+        # There is no CPython in the process.
+        self.assertNotIn("libhomefree-interpreters.so", said)
+        self.assertNotIn("cannot open", errors)
+
+    def needs_both(self):
+        if len(BUILT) < len(SATELLITES):
+            self.skipTest("a satellite was left out of this build")
+
+    def test_without_them_the_answer_names_file_and_option(self):
+        said, errors = self.ask()
+        self.assertIn(f"adopt {-errno.ENOTSUP}, interpreters {-errno.ENOTSUP}: cannot open", said)
+        self.assertIn(f"{self.folder}/libhomefree-interpreters.so: No such file", said)
+        self.assertIn("-Dinterpreters=disabled", said)
+        # Once in each process, and the child is told what its parent was.
+        self.assertEqual(errors.count("\n"), 1, errors)
+        self.assertIn(f"homefree: cannot open {self.folder}/libhomefree-adopt.so: No such", errors)
+        self.assertIn("-Dadopt=disabled", errors)
+
+    def test_next_to_the_library(self):
+        self.needs_both()
+        self.copy(*SATELLITES)
+        self.works()
+
+    def test_next_to_a_library_of_another_name(self):
+        """As wheels have it after auditwheel."""
+        self.needs_both()
+        self.copy(*SATELLITES)
+        os.rename(self.folder / CORE, self.folder / "libhomefree-0a1b2c3d.so.1")
+        self.works(core=self.folder / "libhomefree-0a1b2c3d.so.1")
+
+    def test_in_the_folder_that_distributions_keep(self):
+        self.needs_both()
+        self.copy(*SATELLITES, to="homefree")
+        self.works()
+
+    def test_by_a_relative_path(self):
+        self.needs_both()
+        self.copy(*SATELLITES)
+        self.works(core="./" + CORE)
+
+    def test_next_to_the_file_behind_a_link(self):
+        self.needs_both()
+        self.copy(*SATELLITES)
+        (self.folder / "links").mkdir()
+        (self.folder / "links" / CORE).symlink_to(self.folder / CORE)
+        self.works(core=self.folder / "links" / CORE)
+
+    def test_next_to_what_is_preloaded(self):
+        self.needs_both()
+        self.copy(*SATELLITES)
+        for library in "libhomefree-preload.so", "libhomefree-diagnose.so":
+            with self.subTest(library):
+                shutil.copy2(LIBRARIES / library, self.folder)
+                environment = {"HOMEFREE_REPORT": str(self.folder / "report")}
+                self.works(core=CORE, LD_PRELOAD=str(self.folder / library), **environment)
+
+    def test_nowhere_else(self):
+        for name in BUILT:
+            self.copy(name, to="elsewhere")
+        said, _ = self.ask(LD_LIBRARY_PATH=str(self.folder / "elsewhere"))
+        self.assertIn(f"adopt {-errno.ENOTSUP},", said)
+
+    def test_of_another_build(self):
+        self.needs_both()
+        self.copy(*SATELLITES)
+        for name in SATELLITES:
+            path = self.folder / of(name)
+            content = path.read_bytes()
+            stamp = content.index(b"1.0.0 ")
+            path.write_bytes(content[:stamp] + b"0.9" + content[stamp + 3 :])
+        said, errors = self.ask()
+        self.assertIn(f"adopt {-errno.ENOTSUP},", said)
+        self.assertIn("interpreters.so: it belongs to another build of homefree", said)
+        self.assertIn("adopt.so: it belongs to another build of homefree", errors)
+
+    def test_that_is_no_library(self):
+        (self.folder / of("adopt")).write_text("nothing")
+        said, errors = self.ask()
+        self.assertIn(f"adopt {-errno.ENOTSUP},", said)
+        self.assertIn("libhomefree-adopt.so: ", errors)
+
+    @unittest.skipUnless(os.geteuid() == 0, "only root can give files to others")
+    def test_of_another_user(self):
+        self.needs_both()
+        self.copy(*SATELLITES)
+        os.chown(self.folder / of("adopt"), 12345, 12345)
+        said, errors = self.ask()
+        self.assertIn(f"adopt {-errno.ENOTSUP},", said)
+        self.assertIn("adopt.so: the file belongs to another user", errors)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], *sys.argv[3:]])
