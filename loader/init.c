@@ -12,7 +12,7 @@
 #include "alloc/base/seal.h"
 #include "alloc/heap/front_end.h"
 #include "alloc/heap/instance.h"
-#include "alloc/space/owners.h"
+#include "alloc/space/space_calls.h"
 #include "alloc/start/start.h"
 #include "alloc/trace/watch.h"
 #include "loader/adopt/start_copies.h"

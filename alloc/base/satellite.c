@@ -9,6 +9,7 @@
 
 #include "alloc/base/dynlink.h"
 #include "alloc/base/fatal.h"
+#include "alloc/base/own_calls.h"
 #include "alloc/build_stamp.h"
 
 #include <dlfcn.h>
@@ -146,6 +147,7 @@ static bool begin(struct hf_satellite *satellite, const struct hf_satellite_entr
     pthread_mutex_lock(&beginning);
     bool done = satellite->functions != NULL;
     if (!done) {
+        hf_own_calls_bind_satellite(entry);
         const void *functions = entry->begin(satellite->core);
         done = hf_seal_open(&seal);
         if (done) {

@@ -19,7 +19,7 @@
 #include "alloc/owner/hosted.h"
 #include "alloc/owner/libc_heap.h"
 #include "alloc/owner/owner.h"
-#include "alloc/space/others.h"
+#include "alloc/space/space_calls.h"
 
 #include <errno.h>
 #include <stdint.h>
@@ -283,7 +283,8 @@ static bool find_hosted(const void *ptr, const struct hf_owner *owner, uint32_t 
         .freed_site = freed_site,
         .bytes = owner->block_size,
     };
-    const void *caller = hf_others_caller(ptr);
+    const struct hf_cuda_satellite *cuda = hf_cuda_opened();
+    const void *caller = cuda != NULL ? cuda->caller_of(ptr) : NULL;
     if (caller != NULL && hf_dynlink_find(caller) != NULL)
         event.allocated_site = hf_site_of(caller, HF_FUNCTION_unknown).number;
     hf_finding(&event);

@@ -27,26 +27,11 @@ static const char *const calls[] = {"free", "realloc", "malloc_usable_size"};
 
 /* ---- where a pointer lies ---- */
 
-/* What to call the memory. A space's is managed on a shadow (spans/ground.h), of which users
- * know no address: `ptr` becomes the one that they know. */
+/* What to call the memory. */
 struct where {
-    const void *ptr;
     bool space;
     int device; /* -1: the host */
 };
-
-static struct where where_is(const void *ptr)
-{
-    for (size_t i = 0; i < hf_fast_spaces.count; i++) {
-        const struct hf_fast_space *space = &hf_fast_spaces.at[i];
-        const uintptr_t address = (uintptr_t)ptr;
-        if (address - (space->base - space->delta) < space->size)
-            return (struct where){(const void *)(address + space->delta), true, (int)i - 1};
-        if (address - space->base < space->size)
-            return (struct where){ptr, true, (int)i - 1};
-    }
-    return (struct where){ptr, false, -1};
-}
 
 static void add_where(struct hf_text *text, struct where where)
 {
@@ -60,8 +45,9 @@ static void add_where(struct hf_text *text, struct where where)
     }
 }
 
-void hf_heap_corrupted(const void *ptr, const void *caller, enum hf_corruption purpose,
-                       enum hf_corruption_kind kind)
+static __attribute__((noreturn)) void corrupted(const void *ptr, const void *caller,
+                                                enum hf_corruption purpose,
+                                                enum hf_corruption_kind kind, struct where where)
 {
     static const struct {
         const char *before, *after; /* the name of the memory */
@@ -72,9 +58,8 @@ void hf_heap_corrupted(const void *ptr, const void *caller, enum hf_corruption p
         [HF_CORRUPT_INSIDE] = {"the pointer is inside a block of ", ", not at its first byte"},
         [HF_CORRUPT_FREED] = {"the block of ", " is free already: double free"},
     };
-    const struct where where = where_is(ptr);
     struct hf_text text;
-    hf_text_begin_fatal(&text, calls[purpose], where.ptr);
+    hf_text_begin_fatal(&text, calls[purpose], ptr);
     hf_text_add(&text, facts[kind].before);
     add_where(&text, where);
     hf_text_add(&text, facts[kind].after);
@@ -86,6 +71,18 @@ void hf_heap_corrupted(const void *ptr, const void *caller, enum hf_corruption p
                              "free, link that code without homefree's shim and run it under "
                              "valgrind or with -fsanitize=address");
     end(&text);
+}
+
+void hf_heap_corrupted(const void *ptr, const void *caller, enum hf_corruption purpose,
+                       enum hf_corruption_kind kind)
+{
+    corrupted(ptr, caller, purpose, kind, (struct where){false, -1});
+}
+
+void hf_space_corrupted(const void *ptr, const void *caller, enum hf_corruption purpose,
+                        enum hf_corruption_kind kind, int device)
+{
+    corrupted(ptr, caller, purpose, kind, (struct where){true, device});
 }
 
 void hf_heap_overflowed(const void *ptr, const void *caller, enum hf_corruption purpose,

@@ -67,6 +67,9 @@ enum hf_corruption_kind {
 /* Ends the process. caller: an address in the calling code; NULL if unknown. */
 void hf_heap_corrupted(const void *ptr, const void *caller, enum hf_corruption purpose,
                        enum hf_corruption_kind kind) __attribute__((noreturn, cold));
+/* The same in memory of a space. device: -1 for pinned memory. */
+void hf_space_corrupted(const void *ptr, const void *caller, enum hf_corruption purpose,
+                        enum hf_corruption_kind kind, int device) __attribute__((noreturn, cold));
 /* The same for errors that checks:hardened and checks:full detect. asked: the requested size,
  * SIZE_MAX if it is overwritten too; said: the size or alignment that the call states. */
 void hf_heap_overflowed(const void *ptr, const void *caller, enum hf_corruption purpose,
@@ -176,104 +179,7 @@ enum { HF_LG_PAGE = 12 };
 /* Frees a small block, live and of this heap: hf_small_at() found it (spans/lookup.h). */
 void hf_heap_return(void *ptr);
 
-/*
- * Grounds: address ranges, never accessed, in which blocks are managed as they are in the heap
- * (spans/ground.h). `grow` gives a ground more addresses: `size` bytes, a multiple of
- * HF_GROUND_GRANULE and aligned to it, readable by nobody, inside the region; NULL if there are
- * none. It is called under the ground's lock and must not allocate.
- *
- * Blocks of at most HF_GROUND_CACHED bytes are taken and given back without a lock. The others,
- * whose sizes are whole pages, take the ground's. All functions may be called by any thread while
- * the heap is not forwarded; in a thread that waits for another one's fork for too long they fail.
- */
-struct hf_ground;
-#define HF_GROUND_GRANULE   ((size_t)2 << 20)
-#define HF_GROUND_CACHED    ((size_t)32 << 10)
-#define HF_GROUND_ALIGNMENT ((size_t)256)
-/* NULL if there is no memory, or there are too many. A ground is never closed. `delta` is what
- * turns an address of the ground into one that programs know. `lacks` tells how much of some
- * addresses has no memory yet, or any number above `most`; it is called under that lock, too. */
-struct hf_ground *hf_ground_open(void *(*grow)(void *space, size_t size),
-                                 size_t (*lacks)(void *space, const void *at, size_t size,
-                                                 size_t most),
-                                 void *space, uintptr_t delta);
-/* A small block at a multiple of HF_GROUND_ALIGNMENT, of which the size is a multiple too; NULL if
- * grow gave nothing. */
-void *hf_ground_take(struct hf_ground *ground, size_t size);
-/* Calls visit for each block of that size that the thread has at hand, until it returns false. */
-bool hf_ground_each_cached(const struct hf_ground *ground, size_t size,
-                           bool (*visit)(void *context, void *at, size_t size), void *context);
-/* Gives a small block back that was claimed, or that nobody has seen. */
-void hf_ground_give(struct hf_ground *ground, void *at);
-/* A large block, of more than HF_GROUND_CACHED bytes in whole pages, at a multiple of a power of
- * two, from the addresses that the ground has: reuses the last freed one of that size, or else
- * takes the free range that fits and lacks the least, the smallest one of several. */
-void *hf_ground_take_pages(struct hf_ground *ground, size_t size, size_t alignment);
-/* The same for a large block; with `keep`, for a request of its own size first. */
-void hf_ground_give_pages(struct hf_ground *ground, void *at, bool keep);
-/* Whoever frees a live block claims it, and then has it alone: it is no longer live, and is to be
- * given back, now or later. False if no live block starts there. Takes no lock. */
-bool hf_ground_claim(void *at);
-/* Gets `size` more bytes from grow. They never merge with what lies below. */
-bool hf_ground_add(struct hf_ground *ground, size_t size);
-/* Empties this thread's stacks and merges all free ranges. */
-void hf_ground_empty(struct hf_ground *ground);
-/* Calls visit for each free range. visit runs under the ground's lock. */
-void hf_ground_each_free(struct hf_ground *ground,
-                         void (*visit)(void *context, void *at, size_t size), void *context);
-/* The live block that holds an address of a ground; `at` is NULL if there is none. Takes no lock.
- */
-struct hf_ground_block {
-    void *at;
-    size_t size;
-    bool small;
-    bool was_freed; /* a block that starts at the address is free, or claimed */
-    unsigned arena; /* hf_ground_arena() of its ground */
-};
-struct hf_ground_block hf_ground_find(const void *at);
-unsigned hf_ground_arena(const struct hf_ground *ground);
-/* What the heap finds the ground's blocks with. */
-void *hf_ground_entries(const struct hf_ground *ground);
-/* Bytes in small blocks, live or cached. */
-uint64_t hf_ground_small(struct hf_ground *ground);
-
-/*
- * What the fast paths of hf_space_alloc() and hf_space_free() know of a space: number 0 is pinned
- * memory, the others are devices. Small blocks of one ground, that of the space's first stream, go
- * through the thread's cache there; everything else is for the two functions below, which alloc/
- * implements. An entry is written once, `ground` last, when the space can be used, and closed when
- * it no longer can; only `frees` and `uses` change meanwhile. Entries from `count` on are empty.
- */
-enum { HF_SPACES_MAX = 17 };
-struct hf_fast_space {
-    uintptr_t base;
-    size_t size;
-    uintptr_t delta; /* what turns an address of the ground into one of the space */
-    void *stream;    /* that allocates at once; NULL for pinned memory */
-    void *frees;     /* what a block is freed with at once: that stream, for pinned memory
-                        HF_STREAM_DONE, and HF_FAST_NONE while `uses` is not 0 */
-    const struct hf_ground *ground;
-    uint32_t uses;  /* streams that use blocks beside those that the blocks belong to */
-    unsigned arena; /* hf_ground_arena() */
-    void *entries;  /* hf_ground_entries(); before `size` */
-} __attribute__((aligned(64)));
-struct hf_fast_spaces {
-    struct hf_fast_space at[HF_SPACES_MAX];
-    size_t count;
-};
-extern struct hf_fast_spaces hf_fast_spaces __attribute__((visibility("hidden")));
-#define HF_FAST_NONE ((void *)&hf_fast_spaces) /* no stream's handle */
-static inline void hf_fast_close(struct hf_fast_space *space)
-{
-    __atomic_store_n(&space->stream, HF_FAST_NONE, __ATOMIC_RELAXED);
-    __atomic_store_n(&space->size, 0, __ATOMIC_RELAXED);
-}
-int hf_space_alloc_slow(void **out, int kind, int device, size_t size, size_t alignment,
-                        void *stream);
-int hf_space_free_slow(void *ptr, void *stream);
-
-/* The heap's own numbers, in bytes but for `arenas`; blocks of spaces and what threads' caches hold
- * do not count. */
+/* The heap's own numbers, in bytes but for `arenas`; what threads' caches hold does not count. */
 struct hf_heap_numbers {
     uint64_t allocated; /* in live blocks */
     uint64_t active;    /* in pages with live blocks */

@@ -139,7 +139,7 @@ static struct hf_hole *lowest(struct hf_hole *hole, size_t size, size_t alignmen
 
 static bool merges_at(const struct hf_holes *holes, uintptr_t at)
 {
-    return holes->is_border == NULL || !holes->is_border(at);
+    return holes->is_border == NULL || !holes->is_border(holes, at);
 }
 
 void hf_holes_give(struct hf_holes *holes, uintptr_t start, size_t size)

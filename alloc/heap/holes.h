@@ -1,7 +1,7 @@
 /*
  * Sets of free address ranges: sorted, merged with their neighbours, and handed out first-fit from
- * the lowest address, or as the caller chooses. The free parts of the region are one (region.c),
- * those of a ground another (spans/ground_pages.c). Whoever has a set locks it.
+ * the lowest address, or as the caller chooses. The free parts of the region are one (region.c); a
+ * satellite may have others. Whoever has a set locks it.
  */
 #ifndef HOMEFREE_HOLES_H
 #define HOMEFREE_HOLES_H
@@ -19,8 +19,9 @@ struct hf_hole {
 /* All zero: empty. Never moved, and never destroyed. */
 struct hf_holes {
     struct hf_hole *root, *spare;
-    struct hf_hole *fresh, *fresh_end; /* nodes that were never used */
-    bool (*is_border)(uintptr_t at);   /* whether ranges must not merge there; NULL: nowhere */
+    struct hf_hole *fresh, *fresh_end;                             /* nodes that were never used */
+    bool (*is_border)(const struct hf_holes *holes, uintptr_t at); /* whether ranges must not merge
+                                                                       there; NULL: nowhere */
 };
 
 /* Adds a free range. If the system refuses memory for a new node, the range's address space is

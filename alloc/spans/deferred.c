@@ -6,7 +6,6 @@
 #include "alloc/base/fork_lock.h"
 #include "alloc/pages/beneath.h"
 #include "alloc/spans/call.h"
-#include "alloc/spans/ground.h"
 #include "alloc/spans/hardened.h"
 #include "alloc/spans/heap_blocks.h"
 #include "alloc/spans/large.h"
@@ -132,5 +131,4 @@ void hf_heap_reset_in_child(void)
 {
     hf_beneath_reset_in_child();
     hf_locals_reset_in_child();
-    hf_grounds_reset_in_child();
 }

@@ -4,8 +4,7 @@
  * there is no block.
  *
  * Who writes what: the entries of a span belong to the span's owner, that of a large block to
- * large.c, and those of a ground, which have no owner, to the ground. Everybody reads them, without
- * a lock.
+ * large.c. Everybody reads them, without a lock.
  *
  * Terms: a span has blocks of one class, in one or several units. A block's state is one byte, in
  * memory of its own, far from the blocks: nothing that a program writes into its blocks or behind
@@ -42,18 +41,15 @@ struct hf_entry {
     union {
         uint8_t *state;         /* of index 0; the span's record ends there (span.h) */
         struct hf_large *large; /* large_record.h */
-        struct hf_ground_large *ground_large; /* ground.h */
     };
     uint64_t reciprocal; /* of the class's size (classes.h) */
     uint32_t first; /* the low half of the address of index 0, which is never above the span: so no
                        address of the span has a wild index */
     uint8_t class;
     union {
-        uint8_t is_border;  /* ground.h: a range begins here */
         uint8_t waits;      /* of a large block: freed, and nobody may touch it (hardened.h) */
         uint8_t is_guarded; /* of a unit for spans: nobody may touch its last page (units.h) */
     };
-    uint16_t ground; /* ground.h */
 };
 _Static_assert(sizeof(struct hf_entry) == 32, "two entries a cache line");
 enum { HF_LG_ENTRY = 5 };

@@ -13,9 +13,6 @@
 #include "alloc/spans/classes.h"
 
 struct hf_span;
-struct hf_ground_stacks;
-
-enum { HF_GROUNDS_KEPT = 8 }; /* grounds of which a thread has stacks at a time */
 
 struct hf_freed {
     char *block;
@@ -43,11 +40,7 @@ struct hf_local {
     struct hf_local *next, *previous;    /* spans' lock: of the list that it is in */
     struct hf_local **slot;              /* the thread's hf_local_here */
     struct hf_local *ended;              /* next one whose thread ended while the gate was closed */
-    /* ground.h: by the number of a fast space, never NULL; and by the number of a ground. */
-    struct hf_ground_stacks *spaces[HF_SPACES_MAX], *grounds[HF_GROUNDS_KEPT];
-    void (*leave_grounds)(struct hf_local *local); /* empties them; NULL if there are none: so this
-                                                      folder's core needs nothing of spaces */
-    struct hf_heap *heap;                          /* heaps.h */
+    struct hf_heap *heap;                /* heaps.h */
     struct hf_bin bins[HF_CLASSES];
     struct hf_span *queue; /* atomic: spans with REMOTE blocks (between.h) */
     uint64_t random;       /* hardened.h */

@@ -4,15 +4,13 @@
 #include "alloc/spans/locals.h"
 
 #include "alloc/spans/between.h"
-#include "alloc/spans/ground_stacks.h"
 #include "alloc/spans/metadata.h"
 #include "alloc/spans/units.h"
 
 static struct hf_freed nothing; /* the end of an empty stack */
-#define EMPTY                                                         \
-    {                                                                 \
-        .tops = {[0 ... HF_CLASSES - 1] = &nothing},                  \
-        .spaces = {[0 ... HF_SPACES_MAX - 1] = &hf_ground_no_stacks}, \
+#define EMPTY                                        \
+    {                                                \
+        .tops = {[0 ... HF_CLASSES - 1] = &nothing}, \
     }
 struct hf_local hf_local_none = EMPTY, hf_local_ended = EMPTY;
 __thread struct hf_local *hf_local_here = &hf_local_none, *hf_local_mine;
@@ -73,8 +71,6 @@ static struct hf_local *make(void)
     forget_stacks(local);
     for (unsigned class = 0; class < HF_CLASSES; class ++)
         local->bins[class].size = hf_classes[class].size;
-    for (size_t i = 0; i < HF_SPACES_MAX; i++)
-        local->spaces[i] = &hf_ground_no_stacks;
     hf_units_have_users(++count);
     return local;
 }

@@ -36,8 +36,6 @@ static void set_slot(struct hf_local *local)
 /* Keeps a local heap, which is in no list any more, for another thread. Inside the gate. */
 static void keep(struct hf_local *local)
 {
-    if (local->leave_grounds != NULL)
-        local->leave_grounds(local);
     hf_spans_drain(local);
     hf_spans_unstack(local);
     hf_spans_lock();

@@ -10,6 +10,7 @@
 #include "alloc/heap/fork_gate.h"
 #include "alloc/heap/front_end.h"
 #include "alloc/owner/hosted.h"
+#include "alloc/space/space_calls.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -56,6 +57,7 @@ static void in_child(void)
     hf_gate_empty_in_child();
     hf_heap_reset_in_child();
     hf_gate_open_in_child();
+    hf_spaces_in_child();
     catch_up();
     errno = saved_errno;
 }

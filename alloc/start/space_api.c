@@ -1,67 +1,65 @@
 /*
  * The exported functions of homefree/space.h, which every copy of libhomefree forwards to the
- * heap's copy; the two that have fast paths begin in spans/ground_fast.c. Owns nothing, takes no
- * lock. Any stage: the first call starts the heap.
+ * heap's copy. Owns nothing, takes no lock. Any stage: the first call starts the heap.
  */
 #include "alloc/heap/instance.h"
 #include "alloc/heap/internal.h"
-#include "alloc/space/spaces.h"
-#include "alloc/trace/watch.h"
+#include "alloc/space/space_calls.h"
 
 #include <errno.h>
 
-/* The copy that is the heap; NULL if that is this one. */
-static const struct hf_instance_functions *other_copy(void)
+/* What the copy that is the heap offers, this one or another; NULL beside a heap that has no
+ * spaces. */
+static const struct hf_space_functions *spaces(void)
 {
     if (HF_UNLIKELY(!hf_instance_started()))
         hf_heap_start();
-    return hf_instance_forward();
-}
-
-/* NULL beside a heap that has no spaces. */
-static const struct hf_space_functions *spaces(void)
-{
-    const struct hf_instance_functions *other = other_copy();
+    const struct hf_instance_functions *other = hf_instance_forward();
     return HF_LIKELY(other == NULL) ? &hf_spaces_here : other->spaces;
 }
 
-static int alloc_host(void **out, size_t size, size_t alignment, const void *caller)
+/* The satellite, while nobody has to be told of its blocks. */
+static inline const struct hf_cuda_satellite *unwatched(void)
 {
-    if (out == NULL || (alignment & (alignment - 1)) != 0 || alignment > HF_GROUND_GRANULE)
-        return -EINVAL;
-    int saved_errno = errno;
-    void *ptr = alignment != 0 ? hf_memalign(alignment, size) : hf_malloc(size);
-    errno = saved_errno;
-    if (ptr == NULL)
-        return -ENOMEM;
-    *out = hf_watch_given(ptr, size, caller);
-    return 0;
+    return HF_LIKELY(!__atomic_load_n(&hf_watching, __ATOMIC_RELAXED)) ? hf_cuda_opened() : NULL;
 }
 
-/* The fast paths jump here, so that the return address is their caller's. */
-int hf_space_alloc_slow(void **out, int kind_number, int device, size_t size, size_t alignment,
-                        void *stream)
+static __attribute__((noinline)) int alloc_slowly(void **out, enum hf_space_kind kind, int device,
+                                                  size_t size, size_t alignment, void *stream,
+                                                  const void *caller)
 {
-    enum hf_space_kind kind = (enum hf_space_kind)kind_number;
-    if (kind == HF_SPACE_HOST)
-        return alloc_host(out, size, alignment, __builtin_return_address(0));
-    const struct hf_instance_functions *other = other_copy();
-    if (HF_LIKELY(other == NULL))
-        return hf_space_alloc_for(out, kind, device, size, alignment, stream,
-                                  __builtin_return_address(0));
-    return other->spaces != NULL ? other->spaces->alloc(out, kind, device, size, alignment, stream)
-                                 : -ENOTSUP;
+    const struct hf_space_functions *to = spaces();
+    if (to == &hf_spaces_here || kind == HF_SPACE_HOST)
+        return hf_space_alloc_for(out, kind, device, size, alignment, stream, caller);
+    return to != NULL ? to->alloc(out, kind, device, size, alignment, stream) : -ENOTSUP;
 }
 
-int hf_space_free_slow(void *ptr, void *stream)
+int hf_space_alloc(void **out, enum hf_space_kind kind, int device, size_t size, size_t alignment,
+                   void *stream)
 {
-    const struct hf_instance_functions *other = other_copy();
-    if (HF_LIKELY(other == NULL))
-        return hf_space_free_for(ptr, stream, __builtin_return_address(0));
-    if (other->spaces != NULL)
-        return other->spaces->free(ptr, stream);
+    const struct hf_cuda_satellite *cuda = unwatched();
+    if (HF_LIKELY(cuda != NULL))
+        return cuda->spaces.alloc(out, kind, device, size, alignment, stream);
+    return alloc_slowly(out, kind, device, size, alignment, stream, __builtin_return_address(0));
+}
+
+static __attribute__((noinline)) int free_slowly(void *ptr, void *stream, const void *caller)
+{
+    const struct hf_space_functions *to = spaces();
+    if (to == &hf_spaces_here)
+        return hf_space_free_for(ptr, stream, caller);
+    if (to != NULL)
+        return to->free(ptr, stream);
     hf_free(ptr);
     return 0;
+}
+
+int hf_space_free(void *ptr, void *stream)
+{
+    const struct hf_cuda_satellite *cuda = unwatched();
+    if (HF_LIKELY(cuda != NULL))
+        return cuda->spaces.free(ptr, stream);
+    return free_slowly(ptr, stream, __builtin_return_address(0));
 }
 
 int hf_space_use(void *ptr, void *stream)

@@ -13,14 +13,13 @@
 #include "alloc/base/fatal.h"
 #include "alloc/base/libc_functions.h"
 #include "alloc/base/options_parse.h"
+#include "alloc/base/own_calls.h"
 #include "alloc/base/seal.h"
 #include "alloc/heap/instance.h"
 #include "alloc/heap/region.h"
 #include "alloc/owner/send_home.h"
-#include "alloc/space/owners.h"
 #include "alloc/start/api.h"
 #include "alloc/start/fork_handlers.h"
-#include "alloc/start/own_calls.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -222,5 +221,4 @@ void hf_alloc_start_stages(void)
     hf_seal_prepare();
     hf_heap_start();
     hf_send_home_start();
-    hf_spaces_start();
 }

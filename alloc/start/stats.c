@@ -8,7 +8,7 @@
 #include "alloc/deleter/release.h"
 #include "alloc/heap/internal.h"
 #include "alloc/heap/region.h"
-#include "alloc/space/pool.h"
+#include "alloc/space/space_calls.h"
 
 #include <errno.h>
 
@@ -23,7 +23,7 @@ int hf_stats_here(struct hf_stats *out)
     struct hf_release_counts releases = hf_release_count();
     struct hf_stats stats = {
         .region_reserved = hf_region.limit,
-        .region_used = hf_region_used() - hf_pools_region(),
+        .region_used = hf_region_used() - hf_spaces_lent(),
         .allocated = heap.allocated,
         .active = heap.active,
         .resident = heap.resident,

@@ -29,8 +29,7 @@
 #include "alloc/owner/foreign.h"
 #include "alloc/owner/send_home.h"
 #include "alloc/owner/static_data.h"
-#include "alloc/space/others.h"
-#include "alloc/space/owners.h"
+#include "alloc/space/space_calls.h"
 #include "alloc/start/family.h"
 #include "loader/foreign/mmap_tracking.h"
 #include "loader/foreign/object_role.h"
@@ -259,36 +258,19 @@ INLINE size_t ask_measure(enum hf_routed function, size_t index, void *ptr)
 
 typedef int space_free_function(void *ptr, void *second);
 
-/* Memory that CUDA gave to somebody is forgotten before it is given back: another thread may get
- * it at once. */
-static __attribute__((noinline, cold)) int
-free_recorded(void *ptr, void *second, space_free_function *real, enum hf_others_memory meant)
-{
-    struct hf_others_block block;
-    int result;
-    if (meant == HF_OTHERS_MAPPED) { /* whose `second` is the size of a range */
-        result = real(ptr, second);
-        if (result == 0)
-            hf_others_unmapped(ptr, (size_t)second);
-        return result;
-    }
-    if (hf_others_freeing(ptr, meant, &block, &result))
-        return result;
-    result = real(ptr, second);
-    if (result != 0)
-        hf_others_keep(&block);
-    return result;
-}
-
 INLINE int free_space(enum hf_routed function, size_t index, void *ptr, void *second, void *stream,
                       enum hf_others_memory meant)
 {
-    int result;
-    if (HF_UNLIKELY(hf_spaces_freed(ptr, stream, CALLER, &result)))
-        return result;
-    if (HF_UNLIKELY(hf_others_any()))
-        return free_recorded(ptr, second, REAL(space_free_function, function, index), meant);
-    return CALL(space_free_function, function, index)(ptr, second);
+    if (HF_LIKELY(!hf_spaces_may_know(ptr)))
+        return CALL(space_free_function, function, index)(ptr, second);
+    return hf_spaces_returned(&(struct hf_cuda_returned){
+        .function = REAL(space_free_function, function, index),
+        .ptr = ptr,
+        .second = second,
+        .stream = stream,
+        .meant = meant,
+        .caller = CALLER,
+    });
 }
 
 /* -- and those that hand memory out: they take at most five arguments -- */
@@ -298,28 +280,23 @@ INLINE int free_space(enum hf_routed function, size_t index, void *ptr, void *se
 typedef int space_give_function(GIVEN_PARAMETERS);
 typedef size_t bytes_function(size_t second, size_t third, size_t fourth);
 
-/* The library must stay loaded, because its function is called later. */
-static __attribute__((noinline, cold)) void record_given(const struct original *from, void *at,
-                                                         size_t size, enum hf_others_memory memory,
-                                                         const char *release, const void *caller)
-{
-    const void *map = from->definer.map;
-    unsigned source = hf_others_source(map, release);
-    if (source == 0 && hf_release_pin(from->real) == 0)
-        source = hf_others_add_source(map, release);
-    hf_others_given(at, size, memory, source, caller);
-}
-
 INLINE int give_space(enum hf_routed function, size_t index, bytes_function *bytes,
                       enum hf_others_memory memory, const char *release, GIVEN_PARAMETERS)
 {
+    const struct original *original = ORIGINAL(function, index);
     int result = REAL(space_give_function, function, index)(GIVEN);
     if (HF_UNLIKELY(result != 0))
         return result;
     const bool there = memory == HF_OTHERS_REGISTERED || memory == HF_OTHERS_MAPPED;
-    void *at = there ? out : *(void **)out;
-    record_given(ORIGINAL(function, index), at, bytes(second, third, fourth), memory, release,
-                 CALLER);
+    hf_spaces_given(&(struct hf_cuda_given){
+        .at = there ? out : *(void **)out,
+        .size = bytes(second, third, fourth),
+        .memory = memory,
+        .function = original->real,
+        .map = original->definer.map,
+        .release = release,
+        .caller = CALLER,
+    });
     return 0;
 }
 

@@ -1,6 +1,6 @@
-/* Our declarations of CUDA's types, numbers and functions (alloc/cuda/cuda_types.h and
+/* Our declarations of CUDA's types, numbers and functions (satellites/cuda/driver/cuda_types.h and
  * cuda_functions.def) are those of NVIDIA's headers. Nearly all is said when this compiles. */
-#include "alloc/cuda/cuda_types.h"
+#include "satellites/cuda/driver/cuda_types.h"
 
 #include <cuda.h>
 #include <cuda_runtime_api.h>
@@ -132,7 +132,7 @@ SAME_SIZE(hf_cu_handle, CUmemGenericAllocationHandle);
     SAME_FUNCTION(hf_cu_result, name, parameters); \
     SAME_SYMBOL(name, symbol);
 #define HF_CUDA_DRIVER_OPTIONAL(name, symbol, parameters) HF_CUDA_DRIVER(name, symbol, parameters)
-#include "alloc/cuda/cuda_functions.def"
+#include "satellites/cuda/driver/cuda_functions.def"
 
 /* These are pointers, which only a program can compare. */
 int main(void)

@@ -5,8 +5,8 @@
 #ifndef TESTS_CUDA_SEAM_H
 #define TESTS_CUDA_SEAM_H
 
-#include "alloc/cuda/cuda.h"
 #include "death.h"
+#include "satellites/cuda/driver/cuda.h"
 
 #include <stddef.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* When CUDA may be called no more, nothing is: in a forked child, while the runtime is unloading,
  * and after a device's context was destroyed. */
-#include "alloc/cuda/cuda_calls.h"
 #include "api.h"
 #include "control.h"
+#include "satellites/cuda/driver/cuda_calls.h"
 #include "seam.h"
 #include "suite.h"
 

@@ -20,7 +20,7 @@ static const char *const functions[] = {
 #define HF_CUDA_RUNTIME(result, name, parameters)         #name,
 #define HF_CUDA_DRIVER(name, symbol, parameters)          #name,
 #define HF_CUDA_DRIVER_OPTIONAL(name, symbol, parameters) #name,
-#include "alloc/cuda/cuda_functions.def"
+#include "satellites/cuda/driver/cuda_functions.def"
 };
 static const int errors[] = {1,   2,   4,   35,  36,  46,  100, 201, 400,  600,
                              700, 709, 712, 801, 803, 900, 906, 999, 12345};

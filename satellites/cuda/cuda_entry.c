@@ -1,0 +1,52 @@
+/*
+ * What libhomefree-cuda exports: its entry (alloc/base/satellite.h), with the table that the core
+ * calls. Owns nothing.
+ */
+#include "alloc/base/satellite.h"
+#include "alloc/build_stamp.h"
+#include "satellites/cuda/cuda_core.h"
+#include "satellites/cuda/ground/ground.h"
+#include "satellites/cuda/space/others.h"
+#include "satellites/cuda/space/owners.h"
+#include "satellites/cuda/space/pool.h"
+#include "satellites/cuda/space/spaces.h"
+#include "satellites/cuda/space/stream_order.h"
+
+static void in_child(void)
+{
+    hf_grounds_reset_in_child();
+    hf_pools_in_child();
+    hf_others_in_child();
+}
+
+static const struct hf_cuda_satellite table = {
+    .spaces =
+        {
+            .alloc = hf_spaces_alloc,
+            .free = hf_spaces_free,
+            .use = hf_spaces_use,
+            .of = hf_spaces_of,
+            .stats = hf_spaces_stats,
+            .limit = hf_spaces_limit,
+            .trim = hf_spaces_trim,
+            .reason = hf_spaces_reason,
+            .order = hf_spaces_order,
+        },
+    .describe = hf_owners_describe,
+    .given = hf_others_given,
+    .returned = hf_owners_returned,
+    .caller_of = hf_others_caller,
+    .in_child = in_child,
+};
+
+static const void *begin(const void *core)
+{
+    hf_seal_prepare();
+    hf_core_begin(core);
+    hf_grounds_start();
+    hf_owners_start();
+    hf_seal_start();
+    return &table;
+}
+
+HF_SATELLITE(begin);
