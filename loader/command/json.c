@@ -45,6 +45,8 @@ static void print_string(FILE *out, const char *text)
 
 static void new_line(struct hf_json *json)
 {
+    if (json->compact)
+        return;
     fputc('\n', json->out);
     for (unsigned i = 0; i < json->depth; i++)
         fputs("  ", json->out);
@@ -92,16 +94,17 @@ void hf_json_close(struct hf_json *json)
     fputc(json->closing[json->depth], json->out);
 }
 
-void hf_json_begin_plain(struct hf_json *json, FILE *out)
+void hf_json_begin_plain(struct hf_json *json, FILE *out, bool compact)
 {
     memset(json, 0, sizeof *json);
     json->out = out;
+    json->compact = compact;
     hf_json_object(json, NULL);
 }
 
 void hf_json_begin(struct hf_json *json, FILE *out, const char *document, unsigned format)
 {
-    hf_json_begin_plain(json, out);
+    hf_json_begin_plain(json, out, false);
     hf_json_object(json, "homefree");
     hf_json_string(json, "version", HF_VERSION);
     hf_json_string(json, "document", document);

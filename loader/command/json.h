@@ -19,6 +19,7 @@ enum { HF_JSON_DEPTH_MAX = 32 };
 
 struct hf_json {
     FILE *out;
+    bool compact; /* on one line */
     unsigned depth;
     char closing[HF_JSON_DEPTH_MAX]; /* for each open object and array */
     bool empty[HF_JSON_DEPTH_MAX];
@@ -30,7 +31,7 @@ struct hf_json {
 void hf_json_begin(struct hf_json *json, FILE *out, const char *document, unsigned format);
 
 /* Begins a document without that member, for one that has a format of its own. */
-void hf_json_begin_plain(struct hf_json *json, FILE *out);
+void hf_json_begin_plain(struct hf_json *json, FILE *out, bool compact);
 
 /* Closes every open object and array and ends the line. */
 void hf_json_finish(struct hf_json *json);

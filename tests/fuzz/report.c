@@ -1,7 +1,7 @@
 /*
- * `homefree report` of a diagnosed process's file: reading, merging, every form of output. The
- * document must be one that can be read again, and the text must not control a terminal. Names come
- * from a small object, the second part of the input; libdw, which is not ours, is not asked.
+ * `homefree report` of a diagnosed process's file: reading, merging, documents, folded
+ * stacks. The document must be JSON. Names come from a small object, the second part of the input;
+ * libdw, which is not ours, is not asked.
  */
 #include "expand.h"
 #include "fuzz.h"
@@ -45,6 +45,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     unsigned char *file = fuzz_expand(report.data, report.size, &expanded);
     const char *path = fuzz_file(0, file, expanded);
     free(file);
-    show_report(path, open_object, fuzz_file(1, rest.data, rest.size), NULL);
+    show_report(path, open_object, fuzz_file(1, rest.data, rest.size));
     return 0;
 }

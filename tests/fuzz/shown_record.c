@@ -5,14 +5,13 @@
 
 #include "fuzz.h"
 #include "loader/command/doctor/doctor_show.h"
-#include "loader/command/report/json_reader.h"
+#include "valid_json.h"
 
 #include <signal.h>
 #include <stdlib.h>
 
 static void check_document(const struct hf_record *record)
 {
-    struct hf_keep keep = {.last = NULL};
     struct hf_json json;
     char *text = NULL;
     size_t length = 0;
@@ -24,8 +23,7 @@ static void check_document(const struct hf_record *record)
     hf_json_close(&json);
     hf_json_finish(&json);
     ck_assert_int_eq(fclose(out), 0);
-    ck_assert_ptr_nonnull(hf_json_read(&keep, text, length));
-    hf_keep_release(&keep);
+    ck_assert(valid_json(text, length));
     free(text);
 }
 

@@ -1,6 +1,7 @@
-"""What the package reads of files and channels that others may have damaged: baselines, records and
-indexes of the cache, notes beside prebuilt modules, what a recorded process wrote, and what a host
-of the harness answers. Whatever is in there, each reader gives a result of its kind or its error.
+"""What Python reads of files and channels that others may have damaged: older reports, baselines,
+records and indexes of the cache, notes beside prebuilt modules, what a recorded process wrote, and
+what a host of the harness answers. Whatever is in there, each reader gives a result of its kind or
+its error.
 
 Usage: test_readers.py [unittest arguments]. Exits with 77 where hypothesis is not installed.
 """
@@ -22,6 +23,8 @@ except ImportError:
     print("hypothesis is not installed (Debian: python3-hypothesis)")
     sys.exit(77)
 
+from homefree.command import report_compare, report_text
+from homefree.command.start import Failure
 from homefree.extension import _files, _index, _prebuilt
 from homefree.extension._record import Record
 from homefree.harness import _hosts, _recording
@@ -97,6 +100,42 @@ class Readers(unittest.TestCase):
             for number in version, 1:
                 document = {"homefree_baseline": number, "findings": found}
                 self.read_baseline(json.dumps(document).encode())
+
+    # ---- homefree report --compare ----
+
+    def read_older_report(self, content):
+        self.write(content)
+        empty = {"homefree_report": 1, "findings": []}
+        try:
+            comparison = report_compare.compare("old", report_compare.read(self.path), empty)
+        except Failure as error:
+            self.assertIn("cannot compare with ", str(error))
+            return
+        json.dumps(comparison.document())
+        document = dict.fromkeys(("processes", "findings", "rules", "suppressed", "matrix"), [])
+        text = report_text.text({**document, "left_out": 0}, comparison).decode()
+        self.assertTrue(all(letter == "\n" or letter.isprintable() for letter in text), text)
+
+    @given(st.binary())
+    @example(DEEP)
+    @example(b"9" * 1000000)
+    @example(b'{"homefree_report": 1, "findings": [{"rule": "\x1b[m\\ud83d", "severity": "\xff"}]}')
+    def test_older_report_of_bytes(self, content):
+        self.read_older_report(content)
+
+    @given(values, values, values, texts)
+    def test_older_report_of_values(self, version, side, count, text):
+        finding = {"rule": text, "severity": "error", "count": 1, "allocated": side, "freed": side}
+        known = {"object": text, "function": text, "symbol": None, "python": [side, side]}
+        for findings in (
+            side,
+            [side],
+            [finding, {**finding, "count": count}],
+            [{**finding, "freed": known}, {**finding, "allocated": known, "rule": count}],
+        ):
+            for number in version, 1:
+                document = {"homefree_report": number, "findings": findings}
+                self.read_older_report(json.dumps(document).encode())
 
     # ---- the cache of homefree.extension ----
 

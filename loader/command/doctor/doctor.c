@@ -11,6 +11,7 @@
 #include "loader/command/doctor/doctor_run.h"
 #include "loader/command/doctor/doctor_show.h"
 #include "loader/command/grown.h"
+#include "loader/command/program/python.h"
 #include "loader/command/text.h"
 
 #include <dirent.h>
@@ -350,7 +351,7 @@ static int run(const struct request *request)
     if (request->record == NULL) {
         report.run = &program;
         if (request->command == default_command)
-            hf_doctor_run_python(python, sizeof python);
+            hf_python_find(python, sizeof python);
         result = hf_doctor_run(who, &program);
     }
     if (result == HF_EXIT_CLEAN)

@@ -62,43 +62,6 @@ static char *preloadable(const char *who, const struct hf_doctor_run *run)
     return link;
 }
 
-/* ---- the Python ----------------------------------------------------------------------------- */
-
-/* A wheel in a user's site directory is below lib/python3.N, and its Python is elsewhere. */
-static bool python_of_wheel(char *out, size_t room)
-{
-    char *library = hf_preload_find(HF_PRELOAD_LIBRARY);
-    const char *at = library != NULL ? strstr(library, "/python3.") : NULL;
-    const size_t length = at != NULL ? strcspn(at + 1, "/") : 0;
-    const bool found = length > 0 && length < room;
-    if (found) {
-        memcpy(out, at + 1, length);
-        out[length] = '\0';
-    }
-    free(library);
-    return found;
-}
-
-void hf_doctor_run_python(char *out, size_t room)
-{
-    const char *named = getenv(HF_PYTHON_VARIABLE);
-    if (named != NULL && named[0] != '\0' && strlen(named) < room) {
-        memcpy(out, named, strlen(named) + 1);
-        return;
-    }
-    char *folder = hf_preload_folder();
-    const bool beside = folder != NULL && snprintf(out, room, "%s/python3", folder) < (int)room &&
-                        access(out, X_OK) == 0;
-    free(folder);
-    if (beside)
-        return;
-    snprintf(out, room, "%s", HF_DOCTOR_PYTHON);
-    if (out[0] == '/' && access(out, X_OK) == 0)
-        return;
-    if (!python_of_wheel(out, room))
-        snprintf(out, room, "python3");
-}
-
 /* ---- the folder ----------------------------------------------------------------------------- */
 
 static int make_folder(const char *who, struct hf_doctor_run *run)

@@ -28,10 +28,6 @@ struct hf_doctor_run {
  */
 int hf_doctor_run(const char *who, struct hf_doctor_run *run);
 
-/* Finds the Python that this command belongs to: the one that ran `python -m homefree`, the one
- * beside the command, the one for which the package was installed, or just "python3". */
-void hf_doctor_run_python(char *out, size_t room);
-
 /* Opens a process's record. Returns a descriptor, or a negative errno. */
 int hf_doctor_run_open(const struct hf_doctor_run *run, pid_t pid);
 

@@ -147,7 +147,7 @@ bool hf_inspected_write_sarif(FILE *out, void *context)
 {
     const struct hf_inspected *inspected = context;
     struct hf_json json;
-    hf_json_begin_plain(&json, out);
+    hf_json_begin_plain(&json, out, false);
     hf_json_string(&json, "$schema",
                    "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/"
                    "sarif-schema-2.1.0.json");

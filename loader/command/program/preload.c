@@ -29,22 +29,28 @@ char *hf_preload_folder(void)
     return slash != NULL ? strndup(path, (size_t)(slash - path)) : NULL;
 }
 
+char *hf_preload_find_in(const char *const *places, const char *name)
+{
+    char path[2 * PATH_MAX], *self = hf_preload_folder(), *real = NULL;
+    for (; real == NULL && self != NULL && *places != NULL; places++) {
+        const bool absolute = **places == '/';
+        const int written = snprintf(path, sizeof path, "%s%s%s/%s", absolute ? "" : self,
+                                     absolute ? "" : "/", *places, name);
+        real = written > 0 && (size_t)written < sizeof path ? realpath(path, NULL) : NULL;
+    }
+    free(self);
+    return real;
+}
+
 char *hf_preload_find(const char *name)
 {
     /* Relative to the command: the build folder, and the library folder of an installation, also of
      * one that was moved as a whole. A distribution's package has them in a folder below, since
      * they are not for the dynamic linker to find. */
-    static const char *const places[] = {"..", HF_COMMAND_LIBDIR, (HF_COMMAND_LIBDIR "/homefree"),
-                                         "../lib", HF_COMMAND_INSTALLED};
-    char path[2 * PATH_MAX], *self = hf_preload_folder(), *real = NULL;
-    for (size_t i = 0; real == NULL && self != NULL && i < sizeof places / sizeof places[0]; i++) {
-        const bool absolute = places[i][0] == '/';
-        const int written = snprintf(path, sizeof path, "%s%s%s/%s", absolute ? "" : self,
-                                     absolute ? "" : "/", places[i], name);
-        real = written > 0 && (size_t)written < sizeof path ? realpath(path, NULL) : NULL;
-    }
-    free(self);
-    return real;
+    static const char *const places[] = {
+        "..",     HF_COMMAND_LIBDIR,    (HF_COMMAND_LIBDIR "/homefree"),
+        "../lib", HF_COMMAND_INSTALLED, NULL};
+    return hf_preload_find_in(places, name);
 }
 
 const char *hf_preload_obstacle(const char *path)

@@ -23,6 +23,10 @@ char *hf_preload_folder(void);
  * real path, to be freed, or NULL. No environment variable has a say in it. */
 char *hf_preload_find(const char *name);
 
+/* The same for a file in one of `places`, which end with NULL and are seen from this command's
+ * folder unless they are absolute. */
+char *hf_preload_find_in(const char *const *places, const char *name);
+
 /* Names what keeps a path out of LD_PRELOAD, which separates paths by spaces and colons and expands
  * variables: "a space". NULL: the path can stand there. */
 const char *hf_preload_obstacle(const char *path);

@@ -1,19 +1,26 @@
 /*
- * `homefree report`: the command line, and what is written where.
+ * `homefree report`: the command line, what programs read, and what Python makes of a report for
+ * people (python/homefree/command/report.py).
  *
  * Owns: the options, and the report while it is shown. Files and stdout are written only when their
  * contents are complete. One thread.
  */
 #include "loader/command/arguments.h"
 #include "loader/command/live/live_process.h"
+#include "loader/command/program/python.h"
 #include "loader/command/report/place_names.h"
 #include "loader/command/report/report_document.h"
-#include "loader/command/report/report_exports.h"
+#include "loader/command/report/report_folded.h"
 #include "loader/command/report/report_live.h"
 #include "loader/command/report/report_paths.h"
-#include "loader/command/report/report_text.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 static const char who[] = "homefree report";
 
@@ -55,34 +62,32 @@ static const struct hf_command command = {
     .operands = HF_OPERANDS_ANYWHERE,
 };
 
-/* Writes a report in one of its forms. `comparison` may be NULL. */
-typedef void writer(FILE *out, const struct hf_merged *merged,
-                    const struct hf_comparison *comparison);
+/* ---- what is written here: documents and folded stacks --------------------------------------- */
+
+/* Writes a report in one of its forms. */
+typedef void writer(FILE *out, const struct hf_merged *merged);
 
 struct result {
     const struct hf_merged *merged;
-    const struct hf_comparison *comparison;
     writer *write;
 };
 
 static bool compose(FILE *out, void *context)
 {
     const struct result *result = context;
-    result->write(out, result->merged, result->comparison);
+    result->write(out, result->merged);
     return true;
 }
 
-static int write_as(writer *write, const char *path, struct result *result)
+static int write_as(writer *write, const char *path, const struct hf_merged *merged)
 {
-    result->write = write;
-    return hf_command_compose(who, path, compose, result);
+    struct result result = {merged, write};
+    return hf_command_compose(who, path, compose, &result);
 }
 
-static void write_folded(FILE *out, const struct hf_merged *merged,
-                         const struct hf_comparison *comparison)
+static void write_document(FILE *out, const struct hf_merged *merged)
 {
-    (void)comparison;
-    hf_report_folded_write(out, merged);
+    hf_report_document_write(out, merged, &hf_document_whole);
 }
 
 static bool is_stdout(const char *path)
@@ -90,38 +95,130 @@ static bool is_stdout(const char *path)
     return path != NULL && strcmp(path, "-") == 0;
 }
 
-static int write_results(const struct request *request, struct result *result)
+/* ---- what Python makes of documents -----------------------------------------------------------
+ */
+
+/* Findings that the text has. */
+enum { TEXT_FINDINGS = 100 };
+
+static const struct hf_document_form for_text = {
+    .compact = true,
+    .findings = TEXT_FINDINGS,
+};
+static const struct hf_document_form for_page = {
+    .compact = true,
+    .timeline = true,
+    .findings = SIZE_MAX,
+};
+static const struct hf_document_form for_compare = {
+    .compact = true,
+    .brief = true,
+    .findings = SIZE_MAX,
+};
+
+/* The words for python/homefree/command/report.py: "name=value". */
+struct words {
+    char *values[8]; /* ends with NULL */
+    size_t count;
+    struct hf_keep *keep;
+};
+
+static void add_word(struct words *words, const char *name, const char *value)
 {
-    int status = HF_EXIT_CLEAN;
-    if (request->html != NULL)
-        status = write_as(hf_report_html_write, request->html, result);
-    if (status == HF_EXIT_CLEAN && request->folded != NULL)
-        status = write_as(write_folded, request->folded, result);
-    if (status != HF_EXIT_CLEAN)
+    if (value != NULL)
+        words->values[words->count++] = hf_keep_format(words->keep, "%s=%s", name, value);
+}
+
+/* Writes a document into memory that stays when this process becomes another program. */
+static int add_document(struct words *words, const char *name, const struct hf_merged *merged,
+                        const struct hf_document_form *form)
+{
+    const int memory = memfd_create("homefree report", 0);
+    FILE *out = memory >= 0 ? fdopen(dup(memory), "wb") : NULL;
+    bool whole = out != NULL;
+    if (whole) {
+        hf_report_document_write(out, merged, form);
+        whole = ferror(out) == 0;
+        whole = fclose(out) == 0 && whole;
+    }
+    if (!whole) {
+        hf_command_complain(who, "cannot keep the report: %s", strerror(errno));
+        return HF_EXIT_FAILED;
+    }
+    add_word(words, name, hf_keep_format(words->keep, "%d", memory));
+    return HF_EXIT_CLEAN;
+}
+
+/* Whether the path of an older report holds records, rather than a document. */
+static bool holds_records(const char *path)
+{
+    struct stat status;
+    char magic[sizeof HF_REPORT_MAGIC - 1] = "";
+    if (stat(path, &status) != 0 || !S_ISREG(status.st_mode))
+        return true;
+    const int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (descriptor < 0)
+        return true;
+    const ssize_t got = read(descriptor, magic, sizeof magic);
+    close(descriptor);
+    return got == sizeof magic && memcmp(magic, HF_REPORT_MAGIC, sizeof magic) == 0;
+}
+
+/* What is compared: two documents, but an older one that is a document is read there. */
+static int add_compared(struct words *words, const struct hf_merged *merged, const char *path)
+{
+    int status = add_document(words, "new", merged, &for_compare);
+    add_word(words, "compare", path);
+    if (status != HF_EXIT_CLEAN || !holds_records(path))
         return status;
-    if (request->json)
-        return write_as(hf_report_document_write, "-", result);
-    if (is_stdout(request->html) || is_stdout(request->folded))
-        return HF_EXIT_CLEAN;
-    return write_as(hf_report_text_print, "-", result);
+    struct hf_merged old;
+    char *paths[] = {hf_keep_text(words->keep, path)};
+    hf_merged_begin(&old, words->keep);
+    if (!hf_report_read(&old, paths, 1))
+        return HF_EXIT_FAILED;
+    hf_place_names_find(&old);
+    return add_document(words, "old", &old, &for_compare);
+}
+
+/* Becomes Python. Returns HF_EXIT_FAILED if that fails. */
+static int become_python(const struct request *request, const struct hf_merged *merged,
+                         bool with_text, int status)
+{
+    struct words words = {.keep = merged->keep};
+    int result = HF_EXIT_CLEAN;
+    add_word(&words, "status", status == HF_EXIT_FINDINGS ? "1" : "0");
+    add_word(&words, "html", request->html);
+    if (request->compare != NULL)
+        result = add_compared(&words, merged, request->compare);
+    if (result == HF_EXIT_CLEAN && request->html != NULL)
+        result = add_document(&words, "page", merged, &for_page);
+    if (result == HF_EXIT_CLEAN && request->json && request->compare != NULL)
+        result = add_document(&words, "json", merged, &hf_document_whole);
+    if (result == HF_EXIT_CLEAN && with_text)
+        result = add_document(&words, "text", merged, &for_text);
+    return result == HF_EXIT_CLEAN
+               ? hf_python_become(who, "report", words.values, "use --json, which needs no Python")
+               : result;
 }
 
 /* Shows what has been read. */
 static int show(const struct request *request, struct hf_merged *merged)
 {
-    struct hf_comparison comparison;
     hf_place_names_find(merged);
-    struct result result = {.merged = merged};
-    if (request->compare != NULL) {
-        if (!hf_comparison_make(&comparison, merged, request->compare))
-            return HF_EXIT_FAILED;
-        result.comparison = &comparison;
-    }
-    const int status = write_results(request, &result);
-    if (status != HF_EXIT_CLEAN)
-        return status;
     const struct hf_rule_totals totals = hf_merged_totals(merged);
-    return hf_rules_status(&totals);
+    const int status = hf_rules_status(&totals);
+    const bool with_text =
+        !request->json && !is_stdout(request->html) && !is_stdout(request->folded);
+    int result = HF_EXIT_CLEAN;
+    if (request->folded != NULL)
+        result = write_as(hf_report_folded_write, request->folded, merged);
+    if (result == HF_EXIT_CLEAN && request->json && request->compare == NULL)
+        result = write_as(write_document, "-", merged);
+    if (result != HF_EXIT_CLEAN)
+        return result;
+    if (with_text || request->html != NULL || request->compare != NULL)
+        return become_python(request, merged, with_text, status);
+    return status;
 }
 
 static int report(const struct request *request, struct hf_keep *keep)

@@ -10,6 +10,11 @@
 /* Moments in the document, over all processes; and for each at least. A page has fewer pixels. */
 enum { MOMENTS_MAX = 20000, MOMENTS_MIN = 16 };
 
+const struct hf_document_form hf_document_whole = {
+    .timeline = true,
+    .findings = SIZE_MAX,
+};
+
 /* ---- processes ------------------------------------------------------------------------------ */
 
 static void write_command(struct hf_json *json, const struct hf_report_header *header)
@@ -74,25 +79,27 @@ static void write_place(struct hf_json *json, const struct hf_place *place)
     hf_json_string(json, "symbol", place != NULL ? place->symbol : NULL);
     hf_json_string(json, "file", place != NULL ? place->file : NULL);
     write_line(json, place != NULL ? place->line : 0);
+    if (place != NULL)
+        hf_json_unsigned(json, "offset", place->offset);
+    else
+        hf_json_string(json, "offset", NULL);
 }
 
-static void write_trace(struct hf_json *json, const struct hf_trace *trace)
+static void write_trace(struct hf_json *json, const struct hf_trace *trace, bool brief)
 {
+    const size_t native = brief ? 0 : trace->native;
+    const size_t python = brief && trace->python > 0 ? 1 : trace->python;
     hf_json_array(json, "stack");
-    for (size_t i = 0; i < trace->native; i++) {
+    for (size_t i = 0; i < native; i++) {
         const struct hf_place *place = trace->frames[i];
         hf_json_object(json, NULL);
         hf_json_string(json, "object", place != NULL ? object_path(place->object) : NULL);
         write_place(json, place);
-        if (place != NULL)
-            hf_json_unsigned(json, "offset", place->offset);
-        else
-            hf_json_string(json, "offset", NULL);
         hf_json_close(json);
     }
     hf_json_close(json);
     hf_json_array(json, "python");
-    for (size_t i = 0; i < trace->python; i++) {
+    for (size_t i = 0; i < python; i++) {
         hf_json_object(json, NULL);
         hf_json_string(json, "file", trace->lines[i].file);
         hf_json_string(json, "function", trace->lines[i].function);
@@ -104,7 +111,7 @@ static void write_trace(struct hf_json *json, const struct hf_trace *trace)
 
 static void write_side(struct hf_json *json, const char *key, const struct hf_side *side,
                        const char *allocator, const char *allocator_object,
-                       const struct hf_trace *trace)
+                       const struct hf_trace *trace, bool brief)
 {
     const struct hf_object *object = side->place != NULL ? side->place->object : NULL;
     hf_json_object(json, key);
@@ -113,7 +120,7 @@ static void write_side(struct hf_json *json, const char *key, const struct hf_si
     hf_json_string(json, "allocator_object", allocator_object);
     hf_json_string(json, "function", side->function);
     write_place(json, side->place);
-    write_trace(json, trace);
+    write_trace(json, trace, brief);
     hf_json_close(json);
 }
 
@@ -125,8 +132,30 @@ static void write_size(struct hf_json *json, const char *key, uint64_t size)
         hf_json_string(json, key, NULL);
 }
 
+/* What tells more of a finding than which one it is. */
+static void write_rest(struct hf_json *json, const struct hf_merged *merged,
+                       const struct hf_merged_finding *finding)
+{
+    const struct hf_finding_key *key = &finding->key;
+    if (key->first_freed.place != NULL || key->first_freed.function != NULL)
+        write_side(json, "first_freed", &key->first_freed, NULL, NULL, &finding->first_freed,
+                   false);
+    else
+        hf_json_string(json, "first_freed", NULL);
+    const bool of_interpreter = key->rule == HF_FAULT_INTERPRETER_LEAK;
+    write_size(json, "asked", finding->asked);
+    write_size(json, "said", of_interpreter ? 0 : finding->said);
+    write_size(json, "interpreter", of_interpreter ? finding->said : 0);
+    hf_json_string(json, "without_homefree", hf_merged_without(merged, finding));
+    hf_json_string(json, "remedy", hf_report_rule((uint32_t)key->rule)->remedy);
+    hf_json_array(json, "processes");
+    for (size_t i = 0; i < finding->processes_count; i++)
+        hf_json_unsigned(json, NULL, finding->processes[i]->header.process);
+    hf_json_close(json);
+}
+
 static void write_finding(struct hf_json *json, const struct hf_merged *merged,
-                          const struct hf_merged_finding *finding)
+                          const struct hf_merged_finding *finding, bool brief)
 {
     const struct hf_finding_key *key = &finding->key;
     const struct hf_rule_text *rule = hf_report_rule((uint32_t)key->rule);
@@ -135,24 +164,34 @@ static void write_finding(struct hf_json *json, const struct hf_merged *merged,
     hf_json_string(json, "rule", rule->name);
     hf_json_string(json, "severity", hf_severity_name(rule->severity));
     hf_json_unsigned(json, "count", finding->count);
-    hf_json_unsigned(json, "bytes", finding->bytes);
+    if (!brief)
+        hf_json_unsigned(json, "bytes", finding->bytes);
     write_side(json, "allocated", &key->allocated, key->allocator, key->allocator_object,
-               &finding->allocated);
-    write_side(json, "freed", &key->freed, freer.allocator, freer.path, &finding->freed);
-    if (key->first_freed.place != NULL || key->first_freed.function != NULL)
-        write_side(json, "first_freed", &key->first_freed, NULL, NULL, &finding->first_freed);
-    else
-        hf_json_string(json, "first_freed", NULL);
-    const bool of_interpreter = key->rule == HF_FAULT_INTERPRETER_LEAK;
-    write_size(json, "asked", finding->asked);
-    write_size(json, "said", of_interpreter ? 0 : finding->said);
-    write_size(json, "interpreter", of_interpreter ? finding->said : 0);
-    hf_json_string(json, "without_homefree", hf_merged_without(merged, finding));
-    hf_json_string(json, "remedy", rule->remedy);
-    hf_json_array(json, "processes");
-    for (size_t i = 0; i < finding->processes_count; i++)
-        hf_json_unsigned(json, NULL, finding->processes[i]->header.process);
+               &finding->allocated, brief);
+    write_side(json, "freed", &key->freed, freer.allocator, freer.path, &finding->freed, brief);
+    if (!brief)
+        write_rest(json, merged, finding);
     hf_json_close(json);
+}
+
+/* The rules that have findings, as --rules lists them. */
+static void write_rules(struct hf_json *json, const struct hf_merged *merged)
+{
+    size_t counts[HF_RULES_MAX] = {0};
+    for (size_t i = 0; i < merged->findings_count; i++)
+        counts[merged->findings[i]->key.rule - HF_FAULT_NOTHING - 1]++;
+    hf_json_array(json, "rules");
+    for (size_t i = 0; i < hf_report_rules.count; i++) {
+        const struct hf_rule_text *rule = &hf_report_rules.rules[i];
+        if (counts[i] == 0)
+            continue;
+        hf_json_object(json, NULL);
+        hf_json_string(json, "rule", rule->name);
+        hf_json_string(json, "severity", hf_severity_name(rule->severity));
+        hf_json_unsigned(json, "findings", counts[i]);
+        hf_json_string(json, "remedy", rule->remedy);
+        hf_json_close(json);
+    }
     hf_json_close(json);
 }
 
@@ -200,20 +239,29 @@ static void write_moments(struct hf_json *json, const struct hf_process *process
     }
 }
 
+static void write_timeline(struct hf_json *json, const struct hf_merged *merged)
+{
+    const size_t share =
+        merged->processes_count == 0 ? MOMENTS_MAX : MOMENTS_MAX / merged->processes_count;
+    for (size_t i = 0; i < merged->processes_count; i++)
+        write_moments(json, merged->processes[i], share > MOMENTS_MIN ? share : MOMENTS_MIN);
+}
+
 void hf_report_document_write(FILE *out, const struct hf_merged *merged,
-                              const struct hf_comparison *comparison)
+                              const struct hf_document_form *form)
 {
     struct hf_json json;
-    hf_json_begin_plain(&json, out);
+    hf_json_begin_plain(&json, out, form->compact);
     hf_json_unsigned(&json, "homefree_report", HF_REPORT_DOCUMENT);
     hf_json_array(&json, "processes");
     for (size_t i = 0; i < merged->processes_count; i++)
         write_process(&json, merged->processes[i]);
     hf_json_close(&json);
     hf_json_unsigned(&json, "left_out", merged->left_out);
+    write_rules(&json, merged);
     hf_json_array(&json, "findings");
-    for (size_t i = 0; i < merged->findings_count; i++)
-        write_finding(&json, merged, merged->findings[i]);
+    for (size_t i = 0; i < merged->findings_count && i < form->findings; i++)
+        write_finding(&json, merged, merged->findings[i], form->brief);
     hf_json_close(&json);
     hf_json_array(&json, "suppressed");
     for (size_t i = 0; i < merged->suppressed_count; i++)
@@ -224,12 +272,7 @@ void hf_report_document_write(FILE *out, const struct hf_merged *merged,
         write_pair(&json, merged->pairs[i]);
     hf_json_close(&json);
     hf_json_array(&json, "timeline");
-    const size_t share =
-        merged->processes_count == 0 ? MOMENTS_MAX : MOMENTS_MAX / merged->processes_count;
-    for (size_t i = 0; i < merged->processes_count; i++)
-        write_moments(&json, merged->processes[i], share > MOMENTS_MIN ? share : MOMENTS_MIN);
-    hf_json_close(&json);
-    if (comparison != NULL)
-        hf_comparison_write(&json, comparison);
+    if (form->timeline)
+        write_timeline(&json, merged);
     hf_json_finish(&json);
 }

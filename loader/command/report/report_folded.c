@@ -1,7 +1,7 @@
 /*
- * See report_exports.h. Lines with the same frames are one, and lines are sorted.
+ * See report_folded.h. Lines with the same frames are one, and lines are sorted.
  */
-#include "loader/command/report/report_exports.h"
+#include "loader/command/report/report_folded.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -230,21 +230,6 @@ def make_records():
     yield "unseen", unseen + "end\t4\n"
 
 
-def make_documents():
-    finding = (
-        '{"rule": "foreign-free", "severity": "error", "count": 17, "allocated": {'
-        '"object": "/a.so", "function": "malloc", "symbol": "f", "allocator": "jemalloc"},'
-        '"freed": {"object": "/b",'
-        '"function": "free", "symbol": null}}'
-    )
-    start = '{"homefree_report": 1, "findings": ['
-    yield "one", start + finding + "]}"
-    yield "two", start + finding + ", " + finding.replace('"f"', "null") + "]}"
-    yield "none", start + '], "x": [1, -2.5e+3, true, false, null]}'
-    yield "escapes", start + finding.replace("/a.so", r"\u0041\n\ud83d\ude00\/é") + "]}"
-    yield "deep", "[" * 40 + "]" * 40
-
-
 TEXTS = {
     "ancestors": [
         "7 (a) b) S 2 7 7\n",
@@ -329,8 +314,6 @@ def main():
         put("known_sites", name, content)
     for name, content in make_records():
         put("record", name, content)
-    for name, content in make_documents():
-        put("document", name, content)
     for target, texts in TEXTS.items():
         for number, text in enumerate(texts):
             put(target, f"text-{number}", text.encode("utf-8"))

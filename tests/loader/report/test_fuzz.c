@@ -1,8 +1,7 @@
 /*
  * Thousands of damaged copies of a report: bytes, words and whole fields changed, mostly where the
- * structures are. Whatever is read is merged and shown in every form, and the document must be one
- * that can be read again; damaged copies of that are read as well. The same seed gives the same
- * copies, so a failure can be repeated:
+ * structures are. Whatever is read is merged and written in every form, and the document must be
+ * JSON. The same seed gives the same copies, so a failure can be repeated:
  *
  *   test-report-fuzz SEED ROUNDS FILE
  */
@@ -54,27 +53,11 @@ static void damage(unsigned char *data, size_t size)
     }
 }
 
-static void read_damaged(struct hf_keep *keep, const char *text, size_t length)
-{
-    for (int i = 0; i < 4; i++) {
-        char *copy = malloc(length + 1);
-        ck_assert_ptr_nonnull(copy);
-        memcpy(copy, text, length + 1);
-        const size_t size = 1 + random_below(length - 1);
-        copy[size] = '\0';
-        static const char letters[] = "{}[]\",:\\u-0.e \n\x01\xff";
-        for (uint64_t changes = random_below(4); changes > 0; changes--)
-            copy[random_below(size)] = letters[random_below(sizeof letters)];
-        hf_json_read(keep, copy, size);
-        free(copy);
-    }
-}
-
 START_TEST(damaged)
 {
     const struct image original = image_read(path);
     unsigned long read = 0;
-    ck_assert(show_report(path, NULL, NULL, read_damaged));
+    ck_assert(show_report(path, NULL, NULL));
     for (unsigned long round = 0; round < rounds; round++) {
         const size_t size = random_below(8) == 0 ? random_below(original.size) : original.size;
         unsigned char *copy = malloc(size + 1);
@@ -87,7 +70,7 @@ START_TEST(damaged)
         ck_assert_int_ge(descriptor, 0);
         ck_assert_int_eq(write(descriptor, copy, size), (ssize_t)size);
         snprintf(name, sizeof name, "/proc/self/fd/%d", descriptor);
-        read += show_report(name, NULL, NULL, read_damaged);
+        read += show_report(name, NULL, NULL);
         close(descriptor);
         free(copy);
     }

@@ -113,6 +113,28 @@ class Names(SubcommandTest):
         side = json.loads(done.stdout)["findings"][0]["allocated"]
         return side["symbol"], os.path.basename(side["file"] or "") or None, side["line"]
 
+    def test_frames_without_a_name(self):
+        """Text folds them; the call itself stays, and where no frame has a name all do."""
+        path = self.build()
+        named = self.call(path, "make_table", "malloc")
+        recorded = Recorded()
+        library = recorded.object(str(path), 0, self.build_id(path))
+        other = recorded.object("/opt/libother.so")
+        site = recorded.site(library, named)
+        for rule, frames in (
+            ("static-free", [(other, 0x10), (other, 0x20), (0, 0x30), (library, named), (0, 0x40)]),
+            ("stack-free", [(other, 0x50), (other, 0x60)]),
+        ):
+            stack = recorded.stack(frames)
+            recorded.finding(rule, 0, site, site, allocated_stack=stack)
+        text = self.command(recorded.write(self.folder / "1-0.hfreport")).stdout.decode()
+        self.assertRegex(
+            text,
+            r"allocation\n +0x10 in libother.so\n +\.\.\. 2 without a name in libother.so\n"
+            r" +make_table .*in libtable.so\n +\.\.\. 1 without a name in unknown code\n",
+        )
+        self.assertRegex(text, r"allocation\n +0x50 in libother.so\n +0x60 in libother.so\n")
+
     def hide(self, library):
         """A preload that hides libraries with such a name from dlopen(3)."""
         source = self.folder / "hide.c"

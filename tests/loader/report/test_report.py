@@ -6,6 +6,8 @@ Usage: test_report.py HOMEFREE [unittest arguments]
 import json
 import os
 import re
+import signal
+import subprocess
 import sys
 import unittest
 from pathlib import Path
@@ -37,6 +39,8 @@ from subcommand import Subcommand, SubcommandTest  # noqa: E402
 
 HOMEFREE = Path(sys.argv.pop(1)).resolve()
 HF_REPORT_PROCESSES_MAX = 1000
+UMASK = os.umask(0)
+os.umask(UMASK)
 
 
 report = Subcommand(HOMEFREE, "report")
@@ -90,6 +94,67 @@ class CommandLine(ReportTest):
             done = report("--json", path, stdout=full)
         self.assertEqual(done.returncode, 3)
         self.assertIn(b"No space left", done.stderr)
+
+
+class WithoutPython(ReportTest):
+    """What people read needs Python; what programs read does not."""
+
+    def environment(self, python):
+        return {**os.environ, "HOMEFREE_PYTHON": str(python)}
+
+    def assert_remedy(self, python, why):
+        path = self.write(something_of_everything())
+        for arguments in [path], ["--html", self.folder / "page.html", path]:
+            done = report(*arguments, env=self.environment(python))
+            self.assertEqual((done.returncode, done.stdout), (3, b""), done)
+            self.assertRegex(
+                done.stderr.decode(),
+                rf"\Ahomefree report: [^\n]*{why}[^\n]*CPython 3.9 or later[^\n]*HOMEFREE_PYTHON, "
+                r"or use --json, which needs no Python\n\Z",
+            )
+        self.assertFalse((self.folder / "page.html").exists())
+        for arguments in ["--json"], ["--folded", "-"]:
+            done = report(*arguments, path, env=self.environment(python))
+            self.assertEqual((done.returncode, done.stderr), (1, b""), done)
+
+    def test_none(self):
+        self.assert_remedy(self.folder / "python3", "No such file")
+
+    def test_one_that_is_too_old(self):
+        """Told of another version; the rest of it is real."""
+        old = self.folder / "python3"
+        old.write_text(
+            f"#!{sys.executable}\n"
+            "import sys\n"
+            "sys.version_info = (3, 8, 20, 'final', 0)\n"
+            "code = sys.argv.index('-c') + 1\n"
+            "words, sys.argv = sys.argv, ['-c', *sys.argv[code + 1:]]\n"
+            "exec(words[code])\n"
+        )
+        old.chmod(0o755)
+        self.assert_remedy(old, "is Python 3.8; name ")
+
+    def test_what_users_have_set_for_python(self):
+        (self.folder / "json.py").write_text("raise SystemExit('of the current folder')\n")
+        path = self.write(something_of_everything())
+        environment = {
+            **os.environ,
+            "PYTHONPATH": str(self.folder),
+            "PYTHONHOME": "/nonexistent",
+            "PYTHONIOENCODING": "ascii",
+            "LC_ALL": "C",
+        }
+        done = report(path, env=environment, cwd=self.folder)
+        self.assertEqual((done.returncode, done.stderr), (1, b""), done)
+        self.assertEqual(done.stdout, report(path).stdout)
+
+    def test_nobody_reads(self):
+        path = self.write(something_of_everything())
+        reading, writing = os.pipe()
+        os.close(reading)
+        with open(writing, "wb") as pipe:
+            done = subprocess.run([HOMEFREE, "report", path], stdout=pipe, stderr=subprocess.PIPE)
+        self.assertEqual((done.returncode, done.stderr), (-signal.SIGPIPE, b""))
 
 
 class BadFiles(ReportTest):
@@ -267,6 +332,7 @@ class Document(ReportTest):
                 "homefree_report",
                 "processes",
                 "left_out",
+                "rules",
                 "findings",
                 "suppressed",
                 "matrix",
@@ -297,8 +363,9 @@ class Document(ReportTest):
             ],
         )
         found = document["findings"]
+        kinds = [(finding["rule"], finding["severity"], finding["count"]) for finding in found]
         self.assertEqual(
-            [(finding["rule"], finding["severity"], finding["count"]) for finding in found],
+            kinds,
             [
                 ("foreign-free", "error", 17),
                 ("sized-delete", "error", 2),
@@ -307,8 +374,11 @@ class Document(ReportTest):
                 ("boundary-leak", "note", 3),
             ],
         )
+        rules = [(rule["rule"], rule["severity"], rule["findings"]) for rule in document["rules"]]
+        self.assertEqual(sorted(rules), sorted((rule, severity, 1) for rule, severity, _ in kinds))
         foreign = found[0]
         self.assertEqual(foreign["bytes"], 68000)
+        self.assertIn(foreign["remedy"], [rule["remedy"] for rule in document["rules"]])
         self.assertEqual(foreign["processes"], [4711])
         self.assertIn("munmap_chunk(): invalid pointer", foreign["without_homefree"])
         self.assertIn("Free the block", foreign["remedy"])
@@ -321,6 +391,7 @@ class Document(ReportTest):
                 "allocator_object": "/opt/lib/libtable.so",
                 "function": "malloc",
                 **place,
+                "offset": 0x1234,
                 "stack": [
                     {"object": "/opt/lib/libtable.so", **place, "offset": 0x1234},
                     {"object": "/opt/bin/app", **place, "offset": 0x800},
@@ -536,7 +607,7 @@ class Text(ReportTest):
         recorded.pair(number, ALLOCATED, 12, 120)
         text = self.text(self.write(recorded), status=0)
         self.assertTrue(text.startswith("Nothing found in 1 process: 12 blocks allocated"), text)
-        self.assertNotIn("What to do", text)
+        self.assertNotIn("--rules", text)
 
     def test_only_counted(self):
         text = self.text(self.write(Recorded(mode=1)), status=0)
@@ -593,11 +664,14 @@ class Text(ReportTest):
                 "Blocks of libc in /usr/lib/libc.so.6, freed by /opt/bin/app\n",
                 "Suppressed\n  6 times  new-free  (the tests)\n",
                 "Who frees whose blocks\n",
-                "What to do:\n",
+                "'homefree report --rules' says",
             )
         ]
         self.assertEqual(places, sorted(places))
         self.assertNotIn("\x1b", text)
+        for part in "what to do: Free the block with a function", "what to do: Use delete[]":
+            self.assertEqual(text.count(part), 1)
+        self.assertLess(text.index("what to do"), text.index("stack of the"))
         self.assertIn("    freed       0x1000 in app, with free\n", text)
         self.assertIn("      Python  main (app.py:3)\n", text)
         self.assertIn("2 times; allocated with 64, freed with 32\n", text)
@@ -630,7 +704,7 @@ class Text(ReportTest):
             text = report.on_terminal(path, COLUMNS=str(columns))
             self.assertIn("\x1b[31merror", text)
             plain = re.sub(r"\x1b\[\d*m", "", text)
-            wrapped = plain[plain.index("Who frees") : plain.index("What to do")].splitlines()
+            wrapped = plain[plain.index("Who frees") : plain.index("'homefree report")].splitlines()
             wrapped += re.findall(r"(?s)without homefree.*?\n {0,5}\S", plain)[0].splitlines()[:-1]
             self.assertLessEqual(max(len(line) for line in wrapped), columns)
         self.assertNotIn("\x1b", report.on_terminal(path, NO_COLOR="1"))
@@ -642,7 +716,7 @@ class Folded(ReportTest):
         path = self.write(something_of_everything())
         output = self.folder / "folded"
         text = self.text("--folded", output, path, status=1)
-        self.assertIn("What to do", text)
+        self.assertIn("what to do", text)
         lines = output.read_text().splitlines()
         self.assertEqual(lines, sorted(lines))
         self.assertEqual(len(lines), 5)
@@ -654,6 +728,44 @@ class Folded(ReportTest):
             lines,
         )
         self.assertEqual(self.text("--folded", "-", path, status=1).splitlines(), lines)
+
+
+class Stacks(ReportTest):
+    def test_the_interpreter_below_python(self):
+        recorded = Recorded()
+        module, python = recorded.object("/opt/m.so"), recorded.object("/usr/bin/python3.11")
+        native = [(module, 0x10), (python, 0x20), (module, 0x30), (python, 0x40)]
+        lines = [("app.py", "main", 3)]
+        site = recorded.site(module, 0x10)
+        for rule, stack in (
+            ("static-free", recorded.stack(native, lines)),
+            ("stack-free", recorded.stack(native)),
+        ):
+            recorded.finding(rule, 0, site, site, allocated_stack=stack)
+        text = self.text(self.write(recorded), status=1)
+        self.assertIn("      Python  main (app.py:3)\n      0x10 in m.so\n      ... 3 of the", text)
+        self.assertIn("      0x10 in m.so\n      0x20 in python3.11\n      0x30 in m.so\n", text)
+
+
+class Files(ReportTest):
+    """Where results go."""
+
+    def test_a_file_changes_as_a_whole_and_keeps_its_permissions(self):
+        path, page = self.write(something_of_everything()), self.folder / "page.html"
+        report("--html", page, path)
+        made = page.stat()
+        self.assertEqual(made.st_mode & 0o777, 0o666 & ~UMASK)
+        report("--html", page, path)
+        self.assertEqual(page.stat().st_mtime_ns, made.st_mtime_ns)
+        page.write_text("old")
+        page.chmod(0o604)
+        link = self.folder / "link.html"
+        link.symlink_to(page.name)
+        report("--html", link, path)
+        self.assertTrue(link.is_symlink())
+        self.assertEqual(page.stat().st_mode & 0o777, 0o604)
+        self.assertIn("</html>", page.read_text(encoding="utf-8"))
+        self.assertEqual(len(list(self.folder.iterdir())), 3)
 
 
 class Html(ReportTest):
@@ -722,7 +834,7 @@ class Comparing(ReportTest):
         text = self.text("--compare", old, new)
         self.assertIn(": 1 new, 1 gone, 1 more often, 1 less often, 1 the same\n", text)
         self.assertIn("  gone   no-gil  2 -> 0  allocated by libtable.so, freed by", text)
-        self.assertLess(text.index("Since "), text.index("What to do"))
+        self.assertLess(text.index("Since "), text.index("--rules"))
 
     def test_names_of_functions(self):
         """A function known on one side only is the same; different functions are different."""

@@ -1,0 +1,123 @@
+/*
+ * See python.h. Owns nothing.
+ */
+#include "loader/command/program/python.h"
+
+#include "loader/command/command.h"
+#include "loader/command/program/preload.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Its arguments: who speaks, what helps, the folder of the package `command`, the module, and the
+ * module's own. The words before the check are valid in every version of Python 3. */
+static const char start[] =
+    "import sys\n"
+    "who, instead, folder, part = sys.argv[1:5]\n"
+    "def fail(why):\n"
+    "    sys.stderr.write('%s: %s %s; name CPython 3.9 or later in HOMEFREE_PYTHON, or %s\\n' %\n"
+    "                     (who, sys.executable, why, instead))\n"
+    "    sys.exit(3)\n"
+    "if sys.version_info < (3, 9):\n"
+    "    fail('is Python %d.%d' % sys.version_info[:2])\n"
+    "sys.path.append(folder)\n"
+    "try:\n"
+    "    from command import start\n"
+    "    main = start.find(part)\n"
+    "except ImportError as error:\n"
+    "    fail('has no standard library that is whole (%s)' % error)\n"
+    "sys.exit(start.run(who, main, sys.argv[5:]))\n";
+
+/* A wheel in a user's site directory is below lib/python3.N, and its Python is elsewhere. */
+static bool find_of_wheel(char *out, size_t room)
+{
+    char *library = hf_preload_find(HF_PRELOAD_LIBRARY);
+    const char *at = library != NULL ? strstr(library, "/python3.") : NULL;
+    const size_t length = at != NULL ? strcspn(at + 1, "/") : 0;
+    const bool found = length > 0 && length < room;
+    if (found) {
+        memcpy(out, at + 1, length);
+        out[length] = '\0';
+    }
+    free(library);
+    return found;
+}
+
+void hf_python_find(char *out, size_t room)
+{
+    const char *named = getenv(HF_PYTHON_VARIABLE);
+    if (named != NULL && named[0] != '\0' && strlen(named) < room) {
+        memcpy(out, named, strlen(named) + 1);
+        return;
+    }
+    char *folder = hf_preload_folder();
+    const bool beside = folder != NULL && snprintf(out, room, "%s/python3", folder) < (int)room &&
+                        access(out, X_OK) == 0;
+    free(folder);
+    if (beside)
+        return;
+    snprintf(out, room, "%s", HF_COMMAND_PYTHON);
+    if (out[0] == '/' && access(out, X_OK) == 0)
+        return;
+    if (!find_of_wheel(out, room))
+        snprintf(out, room, "python3");
+}
+
+/* The folder in which the package `command` lies, to be freed, or NULL. */
+static char *find_package(void)
+{
+    static const char *const places[] = {"../../python/homefree", HF_COMMAND_PACKAGE,
+                                         HF_COMMAND_PACKAGE_INSTALLED, NULL};
+    static const char file[] = "command/start.py";
+    char *path = hf_preload_find_in(places, file);
+    if (path != NULL)
+        path[strlen(path) - sizeof file] = '\0';
+    return path;
+}
+
+static char *word(const char *text)
+{
+    return (char *)(unsigned long)text; /* execvp(3) changes none */
+}
+
+int hf_python_become(const char *who, const char *part, char *const *words, const char *instead)
+{
+    char python[PATH_MAX];
+    size_t count = 0;
+    while (words[count] != NULL)
+        count++;
+    char *folder = find_package();
+    if (folder == NULL) {
+        hf_command_complain(who,
+                            "the command's files in Python are missing; install homefree "
+                            "again, or %s",
+                            instead);
+        return HF_EXIT_FAILED;
+    }
+    hf_python_find(python, sizeof python);
+    /* Isolated, and without site packages: what people have installed or set cannot be in the way,
+     * and starting takes half the time. */
+    char *first[] = {python,    word("-I"),    word("-S"), word("-c"), word(start),
+                     word(who), word(instead), folder,     word(part)};
+    enum { FIRST = sizeof first / sizeof first[0] };
+    char **line = calloc(FIRST + count + 1, sizeof *line);
+    if (line == NULL) {
+        free(folder);
+        return hf_command_out_of_memory(who);
+    }
+    memcpy(line, first, sizeof first);
+    for (size_t i = 0; i < count; i++)
+        line[FIRST + i] = words[i];
+    execvp(python, line);
+    hf_command_complain(who,
+                        "cannot run '%s': %s; this needs CPython 3.9 or later: install it or name "
+                        "it in HOMEFREE_PYTHON, or %s",
+                        python, strerror(errno), instead);
+    free(line);
+    free(folder);
+    return HF_EXIT_FAILED;
+}

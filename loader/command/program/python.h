@@ -1,0 +1,23 @@
+/*
+ * Python, which makes of a result what people read (python/homefree/command). The command reads
+ * files and processes, and needs none for documents.
+ *
+ * No state. One thread.
+ */
+#ifndef HF_LOADER_COMMAND_PYTHON_H
+#define HF_LOADER_COMMAND_PYTHON_H
+
+#include <stddef.h>
+
+/* Finds the Python that this command belongs to: the one that ran `python -m homefree`, the one
+ * beside the command, the one for which the package was installed, or just "python3". */
+void hf_python_find(char *out, size_t room);
+
+/*
+ * Becomes the module `part` of python/homefree/command, which gets `words`; they end with NULL, and
+ * descriptors in them stay open. Returns HF_EXIT_FAILED after an error message by `who`, which says
+ * that another Python or `instead` helps.
+ */
+int hf_python_become(const char *who, const char *part, char *const *words, const char *instead);
+
+#endif

@@ -1,0 +1,69 @@
+"""Where results go: files, which change as a whole or not at all, and stdout.
+
+State: none; the file beside a result while it is written. One thread.
+"""
+
+import os
+import stat
+import sys
+
+from .start import Failure
+
+
+def write(path, data):
+    """Writes bytes to a file; "-" is stdout. As hf_command_write() does (loader/command/command.h):
+    a regular file is replaced and keeps its permissions, one that has these bytes is not touched,
+    links keep leading to the file, and devices and pipes are written to."""
+    if path == "-":
+        _print(data)
+        return
+    try:
+        try:
+            status = os.stat(path)
+        except FileNotFoundError:
+            mask = os.umask(0)
+            os.umask(mask)
+            _replace(path, 0o666 & ~mask, data)
+            return
+        if not stat.S_ISREG(status.st_mode):
+            with open(os.open(path, os.O_WRONLY | os.O_CLOEXEC), "wb") as file:
+                file.write(data)
+        elif not _holds(path, status.st_size, data):
+            _replace(os.path.realpath(path), stat.S_IMODE(status.st_mode), data)
+    except OSError as error:
+        raise Failure(f"cannot write '{path}': {error.strerror}") from None
+
+
+def _print(data):
+    try:
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        # What is left in the buffer must not be tried again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        raise Failure(f"cannot write to stdout: {error.strerror}") from None
+
+
+def _holds(path, size, data):
+    try:
+        with open(path, "rb") as file:
+            return size == len(data) and file.read() == data
+    except OSError:
+        return False
+
+
+def _replace(path, mode, data):
+    import tempfile  # takes as long as all the rest
+
+    folder, name = os.path.split(path)
+    descriptor, beside = tempfile.mkstemp(prefix=f"{name}.", dir=folder or ".")
+    try:
+        with open(descriptor, "wb") as file:
+            file.write(data)
+            os.fchmod(descriptor, mode)
+        os.rename(beside, path)
+    except BaseException:
+        os.unlink(beside)
+        raise

@@ -1,0 +1,85 @@
+"""Text for a terminal: what comes from outside cannot control it, and lines fit where it is one.
+
+State: none; looks at stdout and the environment. One thread.
+"""
+
+import os
+import re
+
+_WIDTH_MIN = 40
+# Control characters, C1 among them, and what was no text.
+_UNSHOWN = re.compile("[\0-\x1f\x7f-\x9f\ud800-\udfff\ufffd]")
+_CODES = {"note": "36", "warning": "33", "error": "31", "bold": "1", "dim": "2"}
+_UNITS = "B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"
+
+
+def clean(text):
+    return _UNSHOWN.sub("?", text)
+
+
+def plural(count):
+    return "" if count == 1 else "s"
+
+
+def size(count):
+    """A size for people: "74 B", "1.5 MiB"."""
+    unit = 0
+    while count >= 1024 and unit < len(_UNITS) - 1:
+        count /= 1024
+        unit += 1
+    return f"{count:.{1 if unit else 0}f} {_UNITS[unit]}"
+
+
+class Page:
+    """Lines of text. width: of the terminal; None: it is none, and nothing is wrapped or cut."""
+
+    def __init__(self):
+        terminal = os.isatty(1)
+        self.width = _terminal_width() if terminal else None
+        self._coloured = (
+            terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+        )
+        self._lines = []
+
+    def line(self, text=""):
+        self._lines.append(text)
+
+    def styled(self, style, text):
+        return f"\033[{_CODES[style]}m{text}\033[m" if self._coloured else text
+
+    def title(self, text):
+        self.line()
+        self.line(self.styled("bold", text))
+
+    def wrapped(self, start, text):
+        """Text behind `start`, whose further lines are indented as far."""
+        indent = len(start)
+        line = start
+        for word in text.split():
+            if self.width and len(line) > indent and len(line) + 1 + len(word) > self.width:
+                self.line(line)
+                line = " " * indent + word
+            else:
+                line += f" {word}" if len(line) > indent else word
+        self.line(line)
+
+    def path(self, path, most):
+        """A path; where more than `most` characters are too many, the end of it."""
+        path = clean(path)
+        return path if not self.width or len(path) <= most else f"...{path[len(path) - most + 3 :]}"
+
+    def bytes(self):
+        return "".join(f"{line}\n" for line in self._lines).encode("utf-8", "replace")
+
+
+def _terminal_width():
+    try:
+        width = int(os.environ.get("COLUMNS", "0"))
+    except ValueError:
+        width = 0
+    if width <= 0:
+        try:
+            width = os.get_terminal_size(1).columns
+        except OSError:
+            width = 0
+    return max(width, _WIDTH_MIN) if width > 0 else 80
