@@ -15,10 +15,11 @@
 /* In use, in bytes. */
 static size_t resident(void)
 {
-    size_t all, pages = 0;
+    char text[128], *rest;
     FILE *statm = fopen("/proc/self/statm", "re");
-    must(statm != NULL && fscanf(statm, "%zu %zu", &all, &pages) == 2 && fclose(statm) == 0);
-    return pages * 4096;
+    must(statm != NULL && fgets(text, sizeof text, statm) != NULL && fclose(statm) == 0);
+    (void)strtoul(text, &rest, 10);
+    return strtoul(rest, NULL, 10) * 4096;
 }
 
 static uint64_t milliseconds(void)
