@@ -217,7 +217,6 @@ class Plugin(PluginTest):
     def test_frames_end_with_the_test(self):
         helper = "import pytest, unittest, conftest\ndef helper(): conftest.lib.twice(10)\n"
         for text, own in (
-            ("def test_deep(): helper()\n", "test_deep"),
             (
                 "def test_raises(): pytest.raises(KeyError, outer)\n"
                 "def outer():\n    helper()\n    raise KeyError\n",
