@@ -329,10 +329,9 @@ static void object_line(struct out *out, const struct hf_object *object, size_t 
                         enum hf_object_role role)
 {
     static const char *const roles[] = {
-        [HF_ROLE_ORDINARY] = "ordinary",
-        [HF_ROLE_RUNTIME] = "runtime",
-        [HF_ROLE_LINKER] = "linker",
-        [HF_ROLE_HOMEFREE] = "homefree",
+        [HF_ROLE_ORDINARY] = "ordinary",   [HF_ROLE_RUNTIME] = "runtime",
+        [HF_ROLE_LINKER] = "linker",       [HF_ROLE_HOMEFREE] = "homefree",
+        [HF_ROLE_SATELLITE] = "satellite",
     };
     char flags[8];
     size_t used = 0;
@@ -381,7 +380,7 @@ static void object_facts(struct collecting *collecting)
 {
     const struct hf_object *object = collecting->object;
     object_defines(collecting);
-    if (collecting->role == HF_ROLE_HOMEFREE)
+    if (collecting->role == HF_ROLE_HOMEFREE || collecting->role == HF_ROLE_SATELLITE)
         return;
     if (collecting->role == HF_ROLE_LINKER) {
         reach_line(collecting, "the dynamic linker frees only what it allocated");

@@ -19,7 +19,7 @@
  *                               bytes; "-" where the heap could not be asked
  *   object NAMESPACE ROLE FLAGS PATH SONAME
  *                               a loaded object; other lines refer to it by its position, from 0
- *                               role: ordinary, runtime, linker, homefree
+ *                               role: ordinary, runtime, linker, homefree, satellite
  *                               flags: m (gets pages from the system), s (uses static TLS),
  *                               h (this heap), p (the program), y (CPython); only with `live`:
  *                               l (linked with libhomefree)

@@ -104,6 +104,7 @@ static void tell_object(struct telling *telling, const struct link_map *map)
     case HF_ROLE_NOTHING:
         return;
     case HF_ROLE_HOMEFREE:
+    case HF_ROLE_SATELLITE:
         break;
     case HF_ROLE_LINKER:
         entry.reason =

@@ -155,7 +155,7 @@ static const char *path_of(const struct hf_live_object *object)
 
 static void write_object(const struct collecting *collecting, size_t index)
 {
-    static const char *const roles[] = {"ordinary", "runtime", "linker", "homefree"};
+    static const char *const roles[] = {"ordinary", "runtime", "linker", "homefree", "satellite"};
     const struct hf_live_object *object = &collecting->objects.items[index];
     const struct hf_live_facts *facts = &collecting->facts[index];
     char flags[8];

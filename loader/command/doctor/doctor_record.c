@@ -193,11 +193,11 @@ static bool read_heap(struct hf_record *record, const struct line *line)
 
 static bool read_object(struct hf_record *record, const struct line *line)
 {
-    static const char *const roles[] = {"ordinary", "runtime", "linker", "homefree"};
+    static const char *const roles[] = {"ordinary", "runtime", "linker", "homefree", "satellite"};
     struct hf_record_object object = {.path = line->fields[4]};
     size_t role;
     if (line->count != 6 || object.path == NULL || !number(line->fields[1], &object.namespace) ||
-        !one_of(line->fields[2], roles, 4, &role) ||
+        !one_of(line->fields[2], roles, 5, &role) ||
         !grow((void **)&record->objects, record->objects_count, sizeof object, OBJECTS_MOST))
         return false;
     const char *flags = line->fields[3] != NULL ? line->fields[3] : "";

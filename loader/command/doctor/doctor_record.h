@@ -23,7 +23,13 @@ enum {
     HF_RECORD_FOREIGN = 4  /* foreign allocators in one object */
 };
 
-enum hf_record_role { HF_RECORD_ORDINARY, HF_RECORD_RUNTIME, HF_RECORD_LINKER, HF_RECORD_HOMEFREE };
+enum hf_record_role {
+    HF_RECORD_ORDINARY,
+    HF_RECORD_RUNTIME,
+    HF_RECORD_LINKER,
+    HF_RECORD_HOMEFREE,
+    HF_RECORD_SATELLITE
+};
 
 /* A set of objects, by index. */
 struct hf_record_set {

@@ -111,7 +111,7 @@ static void print_allocators(FILE *out, const struct hf_record *record, size_t o
 static bool is_allocator(const struct hf_record *record, size_t index)
 {
     const struct hf_record_object *object = &record->objects[index];
-    if (object->role == HF_RECORD_LINKER)
+    if (object->role == HF_RECORD_LINKER || object->role == HF_RECORD_SATELLITE)
         return false;
     return object->role == HF_RECORD_HOMEFREE || object->foreign_count > 0 ||
            object->allocators_count > 0 || (object->defines_malloc && object->defines_free) ||
@@ -154,7 +154,7 @@ static void print_objects(FILE *out, const struct hf_record *record, bool all)
     size_t usual = 0, none = 0, shown = 0;
     for (size_t i = 0; i < record->objects_count; i++) {
         const struct hf_record_object *object = &record->objects[i];
-        if (object->role == HF_RECORD_LINKER || object->role == HF_RECORD_HOMEFREE)
+        if (object->role >= HF_RECORD_LINKER)
             continue;
         none += is_empty(object);
         usual += !is_empty(object) && is_usual(record, object);
@@ -260,7 +260,7 @@ static void write_set(struct hf_json *json, const char *key, const struct hf_rec
 
 static void write_objects(struct hf_json *json, const struct hf_record *record)
 {
-    static const char *const roles[] = {"ordinary", "runtime", "linker", "homefree"};
+    static const char *const roles[] = {"ordinary", "runtime", "linker", "homefree", "satellite"};
     hf_json_array(json, "objects");
     for (size_t i = 0; i < record->objects_count; i++) {
         const struct hf_record_object *object = &record->objects[i];

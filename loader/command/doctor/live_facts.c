@@ -4,6 +4,7 @@
  */
 #include "loader/command/doctor/live_facts.h"
 
+#include "alloc/base/satellite.h"
 #include "loader/command/grown.h"
 #include "loader/elf/elf_names.h"
 #include "loader/record/live_state.h"
@@ -111,7 +112,7 @@ static enum hf_live_role role_of(const char *soname)
         return HF_LIVE_RUNTIME;
     if (starts_with(soname, "ld-linux") || starts_with(soname, "ld64.so"))
         return HF_LIVE_LINKER;
-    return HF_LIVE_ORDINARY;
+    return starts_with(soname, HF_SATELLITE_SONAME) ? HF_LIVE_SATELLITE : HF_LIVE_ORDINARY;
 }
 
 /* ---- relocations ---------------------------------------------------------------------------- */

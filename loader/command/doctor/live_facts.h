@@ -25,7 +25,13 @@ const char *hf_live_function_name(size_t function);
 enum hf_live_function_kind hf_live_function_kind(size_t function);
 size_t hf_live_function_count(void);
 
-enum hf_live_role { HF_LIVE_ORDINARY, HF_LIVE_RUNTIME, HF_LIVE_LINKER, HF_LIVE_HOMEFREE };
+enum hf_live_role {
+    HF_LIVE_ORDINARY,
+    HF_LIVE_RUNTIME,
+    HF_LIVE_LINKER,
+    HF_LIVE_HOMEFREE,
+    HF_LIVE_SATELLITE
+};
 
 struct hf_live_slot {
     uint64_t address; /* in the file */
