@@ -1,7 +1,7 @@
 /*
  * module.cc - the Python face of the module `crossings`, and what crosses between it and Python.
  *
- * CROSSINGS_MODULE is the module's name; the build gives it, once for each way of linking.
+ * Compiled once, like all of the module but its name (name.cc).
  *
  * The functions that the rows call are in a plain table (methods.h says why). What pybind11 makes
  * is made on demand, by define_functions() and define_owner(): then a row sees pybind11's own
@@ -79,11 +79,12 @@ int Owner::live = 0;
 
 /* ---- what pybind11 makes --------------------------------------------------------------------- */
 
+/* This module, which sys.modules keeps. */
+PyObject *this_module;
+
 py::module_ self()
 {
-#define TEXT_OF(name) #name
-#define TEXT(name)    TEXT_OF(name)
-    return py::module_::import(TEXT(CROSSINGS_MODULE));
+    return py::reinterpret_borrow<py::module_>(this_module);
 }
 
 /* A class with nothing but its objects' life: no signature, no scope's name in its own. */
@@ -176,8 +177,9 @@ PyMethodDef functions[] = {
 
 } // namespace crossings
 
-PYBIND11_MODULE(CROSSINGS_MODULE, module)
+PYBIND11_MODULE(crossings, module)
 {
+    crossings::this_module = module.ptr();
     if (PyModule_AddFunctions(module.ptr(), crossings::functions) != 0)
         throw py::error_already_set();
 }

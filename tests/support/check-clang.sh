@@ -6,5 +6,5 @@ cd "$(dirname "$0")/../.."
 folder=build-clang
 [ -f "$folder/build.ninja" ] ||
     CC=clang CXX=clang++ meson setup "$folder" -Dwerror=true -Dtests=false -Dexamples=false \
-        -Djemalloc_build=build
+        -Djemalloc_build=build -Doptimization=1 -Ddebug=false
 ninja -C "$folder"

@@ -1,6 +1,9 @@
 #!/bin/sh
 # clang-tidy 14 over our own sources, with the compile commands of the build folder given. Later
 # versions know other checks under the same names.
+#
+#   check-tidy.sh BUILD-FOLDER [--recent]    recent: those that the last 20 commits, or nobody's yet,
+#                                            have changed; all of them are part of tests/long/run
 set -eu
 cd "$(dirname "$0")/../.."
 tidy=$(command -v clang-tidy-14 || echo clang-tidy)
@@ -13,4 +16,15 @@ commands=$(mktemp -d)
 trap 'rm -rf "$commands"' EXIT
 python3 tests/support/tidy_commands.py . "$1" "$commands" >"$commands/files"
 [ -s "$commands/files" ]
-xargs -0 -P "$(nproc)" -n 1 "$tidy" --quiet -p "$commands" <"$commands/files"
+if [ "${2-}" = --recent ]; then
+    since=$(git rev-list --first-parent --max-count=21 HEAD 2>/dev/null | tail -n 1)
+    if [ -z "$since" ] || [ "$since" = "$(git rev-parse HEAD)" ]; then
+        echo "there is no history that says what has changed"
+        exit 77
+    fi
+    git diff --name-only --relative "$since" | sed "s|^|$PWD/|" >"$commands/changed"
+    tr '\0' '\n' <"$commands/files" | grep -Fx -f "$commands/changed" | tr '\n' '\0' \
+        >"$commands/recent" || true
+    mv "$commands/recent" "$commands/files"
+fi
+xargs -0 -r -P "$(nproc)" -n 1 "$tidy" --quiet -p "$commands" <"$commands/files"

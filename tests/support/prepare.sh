@@ -8,6 +8,8 @@
 #   Then puts jemalloc's release archive where the Meson wrap looks for it.
 # homefree_build FOLDER TARGETS [meson options]
 #   Configures FOLDER if need be and builds TARGETS (a list of words) in it. Shows the log when something fails.
+# homefree_build_for FOLDER SUITES [meson options]
+#   The same for what some tests need: SUITES is --suite and --no-suite, as words (suite_targets.py).
 #
 # homefree_wheels FOLDER     Environments with the real libraries of tests/real and tests/cuda.
 # homefree_tools FOLDER      FOLDER/wheels/tools: an environment with what examples are built with.
@@ -209,12 +211,26 @@ homefree_configure_and_build() {
         meson setup $again "$folder" "$root" "$@" || return
     fi
     # shellcheck disable=SC2086
+    [ -z "$selection" ] ||
+        targets=$(python3 "$root/tests/support/suite_targets.py" "$folder" $selection) || return
+    # shellcheck disable=SC2086
     ninja -C "$folder" $targets
 }
 
 homefree_build() {
-    folder=$1
     targets=$2
+    selection=
+    homefree_build_chosen "$@"
+}
+
+homefree_build_for() {
+    targets=
+    selection=$2
+    homefree_build_chosen "$@"
+}
+
+homefree_build_chosen() {
+    folder=$1
     shift 2
     homefree_step "building in ${folder##*/}" homefree_configure_and_build "$@" ||
         homefree_fail "the build in $folder failed"
