@@ -65,8 +65,8 @@ struct hf_cuda_returned {
 
 /* Of the satellite. */
 struct hf_cuda_satellite {
-    /* Without watches. What is in no space goes to hf_cuda_core.free and .alloc; `of` knows spaces
-     * alone: -ENOENT. */
+    /* Without watches, and without HF_SPACE_HOST. What is in no space goes to hf_cuda_core.free;
+     * `of` knows spaces alone: -ENOENT. */
     struct hf_space_functions spaces;
     /* hf_owner_of() of what no allocator owns. Asks the driver if a runtime was found; loads
      * nothing. */

@@ -136,24 +136,9 @@ static bool is_watched(void)
     return HF_UNLIKELY(__atomic_load_n(&hf_watching, __ATOMIC_RELAXED));
 }
 
-static int alloc_host(void **out, size_t size, size_t alignment, const void *caller)
-{
-    if (out == NULL || (alignment & (alignment - 1)) != 0 || alignment > HF_PAGE_2M)
-        return -EINVAL;
-    int saved_errno = errno;
-    void *ptr = alignment != 0 ? hf_memalign(alignment, size) : hf_malloc(size);
-    errno = saved_errno;
-    if (ptr == NULL)
-        return -ENOMEM;
-    *out = hf_watch_given(ptr, size, caller);
-    return 0;
-}
-
 int hf_space_alloc_for(void **out, enum hf_space_kind kind, int device, size_t size,
                        size_t alignment, void *stream, const void *caller)
 {
-    if (kind == HF_SPACE_HOST)
-        return alloc_host(out, size, alignment, caller);
     const struct hf_cuda_satellite *cuda = open_satellite();
     if (cuda == NULL)
         return without(kind, device);

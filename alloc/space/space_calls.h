@@ -32,8 +32,8 @@ static inline const struct hf_cuda_satellite *hf_cuda_opened(void)
 /* For other copies. */
 extern const struct hf_space_functions hf_spaces_here __attribute__((visibility("hidden")));
 
-/* hf_space_alloc() and hf_space_free() on behalf of a caller: an address in the calling code, for
- * watches. */
+/* hf_space_alloc(), but for HF_SPACE_HOST, and hf_space_free() on behalf of a caller: an address in
+ * the calling code, for watches. */
 int hf_space_alloc_for(void **out, enum hf_space_kind kind, int device, size_t size,
                        size_t alignment, void *stream, const void *caller);
 int hf_space_free_for(void *ptr, void *stream, const void *caller);

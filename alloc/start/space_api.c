@@ -5,6 +5,7 @@
 #include "alloc/heap/instance.h"
 #include "alloc/heap/internal.h"
 #include "alloc/space/space_calls.h"
+#include "alloc/trace/watch.h"
 
 #include <errno.h>
 
@@ -24,12 +25,27 @@ static inline const struct hf_cuda_satellite *unwatched(void)
     return HF_LIKELY(!__atomic_load_n(&hf_watching, __ATOMIC_RELAXED)) ? hf_cuda_opened() : NULL;
 }
 
+static int alloc_host(void **out, size_t size, size_t alignment, const void *caller)
+{
+    if (out == NULL || (alignment & (alignment - 1)) != 0 || alignment > HF_PAGE_2M)
+        return -EINVAL;
+    int saved_errno = errno;
+    void *ptr = alignment != 0 ? hf_memalign(alignment, size) : hf_malloc(size);
+    errno = saved_errno;
+    if (ptr == NULL)
+        return -ENOMEM;
+    *out = hf_watch_given(ptr, size, caller);
+    return 0;
+}
+
 static __attribute__((noinline)) int alloc_slowly(void **out, enum hf_space_kind kind, int device,
                                                   size_t size, size_t alignment, void *stream,
                                                   const void *caller)
 {
+    if (kind == HF_SPACE_HOST)
+        return alloc_host(out, size, alignment, caller);
     const struct hf_space_functions *to = spaces();
-    if (to == &hf_spaces_here || kind == HF_SPACE_HOST)
+    if (to == &hf_spaces_here)
         return hf_space_alloc_for(out, kind, device, size, alignment, stream, caller);
     return to != NULL ? to->alloc(out, kind, device, size, alignment, stream) : -ENOTSUP;
 }
@@ -38,7 +54,7 @@ int hf_space_alloc(void **out, enum hf_space_kind kind, int device, size_t size,
                    void *stream)
 {
     const struct hf_cuda_satellite *cuda = unwatched();
-    if (HF_LIKELY(cuda != NULL))
+    if (HF_LIKELY(cuda != NULL && kind != HF_SPACE_HOST))
         return cuda->spaces.alloc(out, kind, device, size, alignment, stream);
     return alloc_slowly(out, kind, device, size, alignment, stream, __builtin_return_address(0));
 }

@@ -239,9 +239,6 @@ static int take_for(struct request *request, void **out)
 int hf_spaces_alloc_slowly(void **out, enum hf_space_kind kind, int device, size_t size,
                            size_t alignment, void *stream)
 {
-    if (kind == HF_SPACE_HOST)
-        return hf_core()->alloc_for(out, kind, device, size, alignment, stream,
-                                    __builtin_return_address(0));
     if (out == NULL || (alignment & (alignment - 1)) != 0 || alignment > HF_GROUND_GRANULE)
         return -EINVAL;
     struct hf_pool *pool = hf_pool_at(kind, device);
