@@ -91,7 +91,7 @@ def read(path):
                 raise Failure(_refused(path, "it is not a regular file"))
             if status.st_size > _BYTES_MAX:
                 raise Failure(_refused(path, "it is too large"))
-            text = file.read(_BYTES_MAX).decode("utf-8", "replace")
+            text = file.read(status.st_size).decode("utf-8", "replace")
     except OSError as error:
         raise Failure(_refused(path, error.strerror)) from None
     try:
