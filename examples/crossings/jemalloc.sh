@@ -32,7 +32,7 @@ sed 's/std::__throw_bad_alloc()/throw std::bad_alloc()/' "$source/src/jemalloc_c
 
 # Built fast, and not for speed. A private namespace would compile all of it twice: the module's map
 # hides its names.
-CC="$cc" CXX="$cxx" AR="$ar" EXTRA_CFLAGS="-O1 -g0" EXTRA_CXXFLAGS="-O1 -g0" ./configure --enable-cxx \
+CC="$cc" CXX="$cxx" AR="$ar" EXTRA_CFLAGS="-O3 -g0" EXTRA_CXXFLAGS="-O3 -g0" ./configure --enable-cxx \
     --disable-initial-exec-tls --disable-libdl --disable-shared --disable-doc \
     >"$log" 2>&1 || fail configure
 : >include/jemalloc/internal/private_namespace.h
