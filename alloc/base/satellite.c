@@ -60,8 +60,9 @@ static bool find_in(struct search *search, const char *folder, const char *name)
     static const char *const below[] = {"", "/homefree"};
     for (size_t i = 0; i < sizeof below / sizeof below[0]; i++) {
         struct search here = {.problem = "the name is too long"};
-        if ((size_t)snprintf(here.path, sizeof here.path, "%s%s/" HF_SATELLITE_SONAME "%s.so",
-                             folder, below[i], name) < sizeof here.path)
+        if ((size_t)snprintf(here.path, sizeof here.path,
+                             "%s%s/" HF_SATELLITE_SONAME "%s" HF_SATELLITE_ENDING, folder, below[i],
+                             name) < sizeof here.path)
             examine(&here);
         if (search->path[0] == '\0' || here.problem == NULL)
             *search = here;

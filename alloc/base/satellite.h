@@ -18,7 +18,21 @@
 #include "alloc/base/fork_lock.h"
 #include "alloc/base/seal.h"
 
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+
 #define HF_SATELLITE_SONAME "libhomefree-" /* how their sonames begin */
+#define HF_SATELLITE_ENDING ".so"          /* and end */
+
+/* Not a libhomefree.so.1 that auditwheel has given another name: libhomefree-1a2b3c4d.so.1. */
+static inline bool hf_satellite_is_soname(const char *soname)
+{
+    const size_t length = strlen(soname), begin = strlen(HF_SATELLITE_SONAME),
+                 end = strlen(HF_SATELLITE_ENDING);
+    return length > begin + end && memcmp(soname, HF_SATELLITE_SONAME, begin) == 0 &&
+           strcmp(soname + length - end, HF_SATELLITE_ENDING) == 0;
+}
 
 /* What a satellite exports. */
 #define HF_SATELLITE_ENTRY "hf_satellite_entry"

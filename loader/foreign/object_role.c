@@ -28,7 +28,7 @@ enum hf_object_role hf_object_role(const struct hf_object *object)
         return HF_ROLE_LINKER;
     if (starts_with(soname, "linux-vdso"))
         return HF_ROLE_NOTHING;
-    if (starts_with(soname, HF_SATELLITE_SONAME))
+    if (hf_satellite_is_soname(soname))
         return HF_ROLE_SATELLITE;
     if (hf_object_symbol(object, "hf_instance_record") != NULL)
         return HF_ROLE_HOMEFREE;

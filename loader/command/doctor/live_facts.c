@@ -112,7 +112,7 @@ static enum hf_live_role role_of(const char *soname)
         return HF_LIVE_RUNTIME;
     if (starts_with(soname, "ld-linux") || starts_with(soname, "ld64.so"))
         return HF_LIVE_LINKER;
-    return starts_with(soname, HF_SATELLITE_SONAME) ? HF_LIVE_SATELLITE : HF_LIVE_ORDINARY;
+    return soname != NULL && hf_satellite_is_soname(soname) ? HF_LIVE_SATELLITE : HF_LIVE_ORDINARY;
 }
 
 /* ---- relocations ---------------------------------------------------------------------------- */
