@@ -218,8 +218,11 @@ START_TEST(freed_twice_with_others_between)
                                        hf_malloc(sizes[i])};
             char start[64];
             snprintf(start, sizeof start, "homefree: fatal: free(%p): ", (void *)free.block);
-            assert_killed(outcome_of_call(free_interleaved, &free), SIGABRT, start, TWICE,
-                          "-fsanitize=address", "valgrind");
+            const struct outcome *outcome = outcome_of_call(free_interleaved, &free);
+            /* So many frees may end a phase: then its pages are gone, and what was known of it. */
+            const bool gone = free.between == ENOUGH && strstr(outcome->text, NO_BLOCK) != NULL;
+            assert_killed(outcome, SIGABRT, start, gone ? NO_BLOCK : TWICE, "-fsanitize=address",
+                          "valgrind");
             hf_free(free.block);
         }
 }
