@@ -46,6 +46,10 @@ static void examine(struct search *search)
         search->problem = strerror(errno);
         return;
     }
+    if (!S_ISREG(file.st_mode)) { /* opening a pipe would wait for its writer */
+        search->problem = "it is not a regular file";
+        return;
+    }
     *slash = '\0';
     const bool seen = stat(search->path, &folder) == 0;
     *slash = '/';

@@ -1,8 +1,7 @@
 /*
  * Between libhomefree and its satellite libhomefree-cuda: what each calls of the other, and nothing
  * else. The satellite has spaces (homefree/space.h), the seam to CUDA, and the record of what CUDA
- * gave to others; space_calls.h opens it. Both tables are constant. A change of either needs
- * another HF_CUDA_SATELLITE_ABI.
+ * gave to others; space_calls.h opens it. Both tables are constant.
  */
 #ifndef HOMEFREE_CUDA_SATELLITE_H
 #define HOMEFREE_CUDA_SATELLITE_H
@@ -14,7 +13,7 @@
 
 #include <homefree/space.h>
 
-#define HF_CUDA_SATELLITE_ABI 1
+enum { HF_DEVICES_MAX = 16 }; /* their numbers begin at 0 */
 
 /* The functions of homefree/space.h in the copy that is the heap, which it also offers to other
  * copies. Append only (heap/instance.h). */

@@ -128,7 +128,8 @@ static const struct hf_cuda_core core = {
 /* What a call of a space returns where there is no satellite. */
 static int without(enum hf_space_kind kind, int device)
 {
-    return kind == HF_SPACE_PINNED || (kind == HF_SPACE_DEVICE && device >= 0) ? -ENODEV : -EINVAL;
+    const bool is_device = kind == HF_SPACE_DEVICE && device >= 0 && device < HF_DEVICES_MAX;
+    return kind == HF_SPACE_PINNED || is_device ? -ENODEV : -EINVAL;
 }
 
 static bool is_watched(void)

@@ -1,25 +1,17 @@
 /*
- * The core as the satellite knows it: its table (alloc/space/cuda_satellite.h), which is sealed.
+ * The core as the satellite knows it: its table (alloc/space/cuda_satellite.h).
  */
 #ifndef HOMEFREE_CUDA_CORE_H
 #define HOMEFREE_CUDA_CORE_H
 
-#include "alloc/base/seal.h"
 #include "alloc/space/cuda_satellite.h"
+#include "satellites/core_table.h"
 
-union hf_core_sealed {
-    const struct hf_cuda_core *table;
-    char pages[HF_SEAL_SIZE(const struct hf_cuda_core *)];
-};
-extern union hf_core_sealed hf_core_sealed;
-
+/* The core's table, which lies in libhomefree. */
 static inline const struct hf_cuda_core *hf_core(void)
 {
-    return hf_core_sealed.table;
+    return hf_core_table.it;
 }
-
-/* Once, before anything else. */
-void hf_core_begin(const struct hf_cuda_core *core);
 
 /* Whether an address lies in the heap's region. */
 static inline bool hf_core_owns(const void *ptr)

@@ -43,6 +43,7 @@ static const void *begin(const void *core)
 {
     hf_seal_prepare();
     hf_core_begin(core);
+    hf_options = *hf_core()->options; /* this library's copy */
     hf_grounds_start();
     hf_owners_start();
     hf_seal_start();

@@ -1,16 +1,16 @@
 /*
  * The core's functions, which this satellite calls by their names in the core's headers.
- *
- * interpreters_core.c owns the pointer to the core's table.
  */
 #ifndef HOMEFREE_INTERPRETERS_CORE_H
 #define HOMEFREE_INTERPRETERS_CORE_H
 
 #include "loader/satellites/interpreters_tables.h"
+#include "satellites/core_table.h"
 
-/* Before anything else of the satellite is called. */
-void hf_core_begin(const struct hf_interpreters_core *core);
-
-const struct hf_interpreters_observer *hf_core_observer(void);
+/* The core's table, which lies in libhomefree. */
+static inline const struct hf_interpreters_core *hf_core(void)
+{
+    return hf_core_table.it;
+}
 
 #endif

@@ -41,7 +41,7 @@ static void end(void)
 
 void hf_naming_begin(struct hf_interpreters *group, bool asked)
 {
-    if (!asked && !hf_core_observer()->names_crashes)
+    if (!asked && !hf_core()->observer->names_crashes)
         return;
     pthread_mutex_lock(&lock);
     __atomic_store_n(&python, group->py, __ATOMIC_RELAXED);

@@ -75,14 +75,14 @@ void hf_thread_moves(struct hf_thread_record *record, struct hf_running *running
 {
     const int64_t interpreter = running != NULL ? running->interpreter->id : 0;
     record->running = running;
-    if (hf_core_observer()->moved != NULL)
-        hf_core_observer()->moved(interpreter > 0 ? interpreter : 0);
+    if (hf_core()->observer->moved != NULL)
+        hf_core()->observer->moved(interpreter > 0 ? interpreter : 0);
 }
 
 void hf_threads_ended(int64_t interpreter)
 {
-    if (hf_core_observer()->ended != NULL && interpreter > 0)
-        hf_core_observer()->ended(interpreter);
+    if (hf_core()->observer->ended != NULL && interpreter > 0)
+        hf_core()->observer->ended(interpreter);
 }
 
 int hf_thread_make(void *(*run)(void *), void *argument)

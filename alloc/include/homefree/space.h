@@ -75,7 +75,8 @@ struct hf_space {
  * Errors:
  *   -EINVAL  out is NULL, or kind, device or alignment is not possible; HF_STREAM_DONE or
  *            HF_STREAM_ANY was passed
- *   -ENODEV  there is no usable runtime or device; hf_space_reason() says why
+ *   -ENODEV  there is no usable runtime or device, or this installation has no
+ *            libhomefree-cuda.so; hf_space_reason() says why
  *   -ENOMEM  the device, the host or the limit has no room
  *   -EBUSY   the stream is being captured into a graph, and there is no room unless the device is
  *            waited for, which would invalidate the capture

@@ -1,5 +1,5 @@
 /*
- * Arrays that grow, and the order of addresses, for the tables of loader/hidden.
+ * Arrays that grow, and the order of addresses, for the tables of this folder.
  *
  * Owns: nothing; the elements are their owner's, from malloc. Any thread.
  */

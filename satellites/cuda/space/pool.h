@@ -20,12 +20,14 @@
 #define HOMEFREE_POOL_H
 
 #include "alloc/owner/hosted.h"
+#include "alloc/space/cuda_satellite.h"
 #include "satellites/cuda/ground/ground.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 
-enum { HF_DEVICES_MAX = HF_SPACES_MAX - 1, HF_STREAMS_MAX = 256, HF_STREAM_SLOTS = 512 };
+_Static_assert(1 + HF_DEVICES_MAX == HF_SPACES_MAX, "pinned memory and each device");
+enum { HF_STREAMS_MAX = 256, HF_STREAM_SLOTS = 512 };
 enum { HF_STREAMS_LEFT = 64, HF_USE_LISTS = 1024 };
 
 /* cudaStreamLegacy and cudaStreamPerThread. */

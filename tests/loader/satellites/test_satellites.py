@@ -43,6 +43,7 @@ class Satellites(unittest.TestCase):
             cwd=self.folder,
             env={**os.environ, **environment},
             capture_output=True,
+            timeout=60,
         )
         lines = done.stdout.splitlines()
         self.assertEqual(
@@ -134,6 +135,13 @@ class Satellites(unittest.TestCase):
         said, errors = self.ask()
         self.assertIn(f"adopt {-errno.ENOTSUP},", said)
         self.assertIn("libhomefree-adopt.so: ", errors)
+
+    def test_that_is_a_pipe(self):
+        """Nobody waits for its writer."""
+        os.mkfifo(self.folder / of("adopt"))
+        said, errors = self.ask()
+        self.assertIn(f"adopt {-errno.ENOTSUP},", said)
+        self.assertIn("libhomefree-adopt.so: it is not a regular file", errors)
 
     @unittest.skipUnless(os.geteuid() == 0, "only root can give files to others")
     def test_of_another_user(self):

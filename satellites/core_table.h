@@ -1,0 +1,20 @@
+/*
+ * The core's table of functions, as a satellite keeps it: sealed, and written once, before anybody
+ * has one of the satellite's functions. Each satellite links core_table.c, and gives the pointer
+ * its type in a header of its own (…_core.h).
+ */
+#ifndef HOMEFREE_CORE_TABLE_H
+#define HOMEFREE_CORE_TABLE_H
+
+#include "alloc/base/seal.h"
+
+union hf_core_table {
+    const void *it;
+    char pages[HF_SEAL_SIZE(const void *)];
+};
+extern union hf_core_table hf_core_table;
+
+/* When the satellite begins, after hf_seal_prepare() and before anything else of it is called. */
+void hf_core_begin(const void *core);
+
+#endif
