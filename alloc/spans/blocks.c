@@ -9,6 +9,8 @@
 #include "alloc/spans/tick.h"
 #include "alloc/spans/vector.h"
 
+#include <errno.h>
+
 /* ---- taking ---- */
 
 /* The next group of the current span that has free blocks, in address order. */
@@ -81,14 +83,16 @@ void *hf_span_take(struct hf_local *local, unsigned class)
 void hf_span_reached(struct hf_local *local, struct hf_span *span)
 {
     struct hf_pass pass;
+    const int saved_errno = errno; /* free() keeps it, and the system may refuse to take pages */
     const bool given = hf_span_settle(local, span), sparse = hf_spans_are_sparse(local);
-    if (HF_LIKELY(!given && !sparse) || !hf_gate_enter(&pass))
-        return;
-    hf_tick();
-    if (HF_UNLIKELY(sparse))
-        hf_spans_empty(local);
-    hf_tick_freed();
-    hf_gate_leave(&pass);
+    if (HF_UNLIKELY(given || sparse) && hf_gate_enter(&pass)) {
+        hf_tick();
+        if (HF_UNLIKELY(sparse))
+            hf_spans_empty(local);
+        hf_tick_freed();
+        hf_gate_leave(&pass);
+    }
+    errno = saved_errno;
 }
 
 void hf_span_give_remote(uint8_t *state, struct hf_entry *entry)

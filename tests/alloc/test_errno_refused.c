@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <time.h>
 
 /* From here on this process gets no pages, and can give none back. */
 static void refuse_pages(void)
@@ -63,7 +64,23 @@ START_TEST(in_threads_that_get_no_memory)
 }
 END_TEST
 
+/* So many small blocks that what they leave goes back while they are freed. */
+START_TEST(while_a_program_leaves_its_memory)
+{
+    enum { SIZE = 100, COUNT = (40 << 20) / SIZE };
+    static void *small[COUNT];
+    const struct timespec windows = {.tv_nsec = 300000000}; /* the heap's, of 20 ms each, must end */
+    for (size_t i = 0; i < COUNT; i++)
+        must((small[i] = hf_malloc(SIZE)) != NULL);
+    must(nanosleep(&windows, NULL) == 0);
+    refuse_pages();
+    for (size_t i = 0; i < COUNT; i++)
+        MUST_KEEP_ERRNO(hf_free(small[i]));
+}
+END_TEST
+
 int main(void)
 {
-    return RUN_SUITE(of_pages_that_go_back_at_once, in_threads_that_get_no_memory);
+    return RUN_SUITE(of_pages_that_go_back_at_once, in_threads_that_get_no_memory,
+                     while_a_program_leaves_its_memory);
 }

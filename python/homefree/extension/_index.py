@@ -90,7 +90,8 @@ def read(folder):
     out."""
     try:
         with open(folder + "/index", "rb", buffering=0, opener=_open) as file:
-            blocks = os.fsdecode(file.read(_MOST)).split("\n\n")
+            size = min(os.fstat(file.fileno()).st_size, _MOST)  # read() allocates what it is given
+            blocks = os.fsdecode(file.read(size)).split("\n\n")
     except OSError:
         return []
     found = []
