@@ -1,6 +1,6 @@
 /*
- * Builds and writes one-line messages, and ends the process. Owns hf_fatal_spoken, which any thread
- * may read. See fatal.h for what may be called when.
+ * Builds and writes one-line messages, and ends the process. Owns hf_fatal_speaker, which any
+ * thread may read. See fatal.h for what may be called when.
  */
 #include "alloc/base/fatal.h"
 
@@ -9,8 +9,10 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 void hf_text_begin(struct hf_text *text)
@@ -87,11 +89,27 @@ void hf_text_write(struct hf_text *text)
     errno = saved_errno;
 }
 
-bool hf_fatal_spoken;
+_Atomic uint64_t hf_fatal_speaker;
+
+/* The first thread's line names the cause; what others find after it is the same corruption seen
+ * again. They wait for the process to end, but not for ever: a handler of SIGABRT may have leapt
+ * out. A forked child does not wait for a thread of its parent. */
+static void let_the_first_speak(void)
+{
+    const struct timespec patience = {.tv_sec = 5};
+    const uint64_t process = (uint64_t)getpid() << 32,
+                   self = process | (uint32_t)syscall(SYS_gettid);
+    uint64_t first = 0;
+    if (atomic_compare_exchange_strong(&hf_fatal_speaker, &first, self) || first == self)
+        return;
+    if (first >> 32 == process >> 32)
+        hf_sleep_uncancelled(&patience);
+    atomic_store(&hf_fatal_speaker, self);
+}
 
 void hf_fatal(struct hf_text *text)
 {
-    hf_fatal_spoken = true;
+    let_the_first_speak();
     hf_text_write(text);
     /* In a signal handler it may be blocked. From glibc 2.41 on abort() then ends the process
      * without calling the handlers of SIGABRT, one of which may have a report to close. */

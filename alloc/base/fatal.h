@@ -1,7 +1,7 @@
 /*
  * One line on stderr, built on the stack: a warning, or the last line of the process.
  *
- * Owns no state but hf_fatal_spoken; takes no lock. Everything here uses write(2) alone, without
+ * Owns no state but hf_fatal_speaker; takes no lock. Everything here uses write(2) alone, without
  * allocation or stdio, and so may be called by any thread, at any stage, in a signal handler and
  * with a corrupt heap. One exception: before glibc 2.35 hf_text_add_code() takes the loader's lock.
  */
@@ -34,10 +34,11 @@ void hf_text_add_code(struct hf_text *text, const void *address);
 /* Writes the line and a newline to stderr. Preserves errno. */
 void hf_text_write(struct hf_text *text);
 
-/* Whether hf_fatal() has written its line. */
-extern bool hf_fatal_spoken;
+/* Who called hf_fatal() first: the process in the upper half, its thread in the lower; or 0. */
+extern _Atomic uint64_t hf_fatal_speaker;
 
-/* Writes the line and raises SIGABRT. Every fatal error of homefree ends here. */
+/* Writes the line and raises SIGABRT. Every fatal error of homefree ends here. If another thread is
+ * here already, waits for it to end the process, for 5 seconds at most. */
 void hf_fatal(struct hf_text *text) __attribute__((noreturn, cold));
 
 /* Begins a fatal line about a call: "fatal: CALL(0xPTR): ". */

@@ -31,7 +31,7 @@ static bool has_spoken(void)
     char *const *message = libc != NULL && hf_dynlink_open(libc, &object)
                                ? hf_object_address(&object, "__abort_msg")
                                : NULL;
-    return hf_fatal_spoken || (message != NULL && *message != NULL);
+    return hf_fatal_speaker != 0 || (message != NULL && *message != NULL);
 }
 
 /* Considers one address. Returns true when the search is complete. */

@@ -69,7 +69,8 @@ START_TEST(while_a_program_leaves_its_memory)
 {
     enum { SIZE = 100, COUNT = (40 << 20) / SIZE };
     static void *small[COUNT];
-    const struct timespec windows = {.tv_nsec = 300000000}; /* the heap's, of 20 ms each, must end */
+    const struct timespec windows = {.tv_nsec =
+                                         300000000}; /* the heap's, of 20 ms each, must end */
     for (size_t i = 0; i < COUNT; i++)
         must((small[i] = hf_malloc(SIZE)) != NULL);
     must(nanosleep(&windows, NULL) == 0);
