@@ -118,7 +118,7 @@ static int replace(const char *path, mode_t mode, const char *text, size_t lengt
 /* Result: 0 or a negative errno. */
 static int write_through(const char *path, const char *text, size_t length)
 {
-    const int descriptor = open(path, O_WRONLY | O_CLOEXEC);
+    const int descriptor = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
     if (descriptor < 0)
         return -errno;
     int result = write_all(descriptor, text, length);
@@ -134,8 +134,10 @@ int hf_command_write(const char *who, const char *path, const char *text, size_t
 
     int result = 0;
     struct stat status;
-    if (stat(path, &status) != 0) {
+    if (lstat(path, &status) != 0) {
         result = errno == ENOENT ? replace(path, new_file_mode(), text, length) : -errno;
+    } else if (stat(path, &status) != 0) { /* a link to a file that is still to be made */
+        result = errno == ENOENT ? write_through(path, text, length) : -errno;
     } else if (!S_ISREG(status.st_mode)) {
         result = write_through(path, text, length);
     } else if (!holds(path, text, length)) {

@@ -14,9 +14,10 @@
 #include <unistd.h>
 
 /* Its arguments: who speaks, what helps, the folder of the package `command`, the module, and the
- * module's own. The words before the check are valid in every version of Python 3. */
+ * module's own. The lines before the check are valid in every version of Python, 2.7 too. */
 static const char start[] =
     "import sys\n"
+    "sys.path = [path for path in sys.path if path]\n"
     "who, instead, folder, part = sys.argv[1:5]\n"
     "def fail(why):\n"
     "    sys.stderr.write('%s: %s %s; name CPython 3.9 or later in HOMEFREE_PYTHON, or %s\\n' %\n"
@@ -30,7 +31,7 @@ static const char start[] =
     "    main = start.find(part)\n"
     "except ImportError as error:\n"
     "    fail('has no standard library that is whole (%s)' % error)\n"
-    "sys.exit(start.run(who, main, sys.argv[5:]))\n";
+    "start.run(who, main, sys.argv[5:])\n";
 
 /* A wheel in a user's site directory is below lib/python3.N, and its Python is elsewhere. */
 static bool find_of_wheel(char *out, size_t room)
@@ -99,10 +100,10 @@ int hf_python_become(const char *who, const char *part, char *const *words, cons
         return HF_EXIT_FAILED;
     }
     hf_python_find(python, sizeof python);
-    /* Isolated, and without site packages: what people have installed or set cannot be in the way,
-     * and starting takes half the time. */
-    char *first[] = {python,    word("-I"),    word("-S"), word("-c"), word(start),
-                     word(who), word(instead), folder,     word(part)};
+    /* Without the environment, the current folder and site packages: what people have installed or
+     * set cannot be in the way, and starting takes half the time. Python 2 has no -I. */
+    char *first[] = {python,      word("-E"), word("-s"),    word("-S"), word("-c"),
+                     word(start), word(who),  word(instead), folder,     word(part)};
     enum { FIRST = sizeof first / sizeof first[0] };
     char **line = calloc(FIRST + count + 1, sizeof *line);
     if (line == NULL) {

@@ -129,12 +129,14 @@ static void add_word(struct words *words, const char *name, const char *value)
         words->values[words->count++] = hf_keep_format(words->keep, "%s=%s", name, value);
 }
 
-/* Writes a document into memory that stays when this process becomes another program. */
+/* Writes a document into memory that stays when this process becomes another program. Not into what
+ * that takes for its stdin, stdout or stderr where these are closed. */
 static int add_document(struct words *words, const char *name, const struct hf_merged *merged,
                         const struct hf_document_form *form)
 {
-    const int memory = memfd_create("homefree report", 0);
-    FILE *out = memory >= 0 ? fdopen(dup(memory), "wb") : NULL;
+    const int created = memfd_create("homefree report", MFD_CLOEXEC);
+    const int memory = created >= 0 ? fcntl(created, F_DUPFD, STDERR_FILENO + 1) : -1;
+    FILE *out = memory >= 0 ? fdopen(created, "wb") : NULL;
     bool whole = out != NULL;
     if (whole) {
         hf_report_document_write(out, merged, form);
@@ -142,7 +144,9 @@ static int add_document(struct words *words, const char *name, const struct hf_m
         whole = fclose(out) == 0 && whole;
     }
     if (!whole) {
-        hf_command_complain(who, "cannot keep the report: %s", strerror(errno));
+        hf_command_complain(who,
+                            "cannot hand the report to Python: %s; use --json, which needs none",
+                            strerror(errno));
         return HF_EXIT_FAILED;
     }
     add_word(words, name, hf_keep_format(words->keep, "%d", memory));

@@ -23,7 +23,7 @@ def write(path, data):
         except FileNotFoundError:
             mask = os.umask(0)
             os.umask(mask)
-            _replace(path, 0o666 & ~mask, data)
+            _replace(os.path.realpath(path), 0o666 & ~mask, data)
             return
         if not stat.S_ISREG(status.st_mode):
             with open(os.open(path, os.O_WRONLY | os.O_CLOEXEC), "wb") as file:
@@ -35,6 +35,8 @@ def write(path, data):
 
 
 def _print(data):
+    if sys.stdout is None:
+        raise Failure("cannot write to stdout: it is closed")
     try:
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()

@@ -3,10 +3,10 @@
 State: none. One thread.
 """
 
+import contextlib
 import gc
 import importlib
 import os
-import sys
 
 FAILED = 3
 
@@ -21,12 +21,18 @@ def find(part):
 
 
 def run(who, main, words):
-    # The process ends before garbage could matter, and a document has a million objects to look at.
+    """Ends the process."""
+    # It ends before garbage could matter, and a document has a million objects to look at.
     gc.disable()
+    status = _status(who, main, words)
+    # An interpreter that ends tries once more to write what could not be written, and changes the
+    # status.
+    os._exit(status)
+
+
+def _status(who, main, words):
     try:
-        status = main(words)
-        sys.stdout.flush()
-        return status
+        return main(words)
     except Failure as error:
         why = str(error)
     except MemoryError:
@@ -36,7 +42,8 @@ def run(who, main, words):
     except BrokenPipeError:  # nobody reads the result
         _end_by("SIGPIPE")
     line = "".join(c if c.isprintable() else "?" for c in f"{who}: {why}")
-    print(line.encode("utf-8", "replace").decode(), file=sys.stderr)
+    with contextlib.suppress(OSError):
+        os.write(2, (line + "\n").encode("utf-8", "replace"))
     return FAILED
 
 

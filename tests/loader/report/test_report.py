@@ -95,6 +95,22 @@ class CommandLine(ReportTest):
         self.assertEqual(done.returncode, 3)
         self.assertIn(b"No space left", done.stderr)
 
+    def test_streams_that_are_closed_or_full(self):
+        path = self.write(something_of_everything())
+        command = [HOMEFREE, "report", path]
+
+        def status(redirections):
+            shell = f'exec "$@" {redirections}'
+            done = subprocess.run(["sh", "-c", shell, "sh", *command], capture_output=True)
+            self.assertLessEqual(len(done.stderr.splitlines()), 1, done)
+            return done.returncode, done.stderr
+
+        self.assertEqual(status("<&-"), (1, b""))
+        self.assertEqual(status(">/dev/full 2>/dev/full"), (3, b""))
+        self.assertEqual(status("<&- >/dev/null 2>&-"), (1, b""))
+        code, why = status("<&- >&-")
+        self.assertEqual((code, b"cannot write to stdout" in why), (3, True), why)
+
 
 class WithoutPython(ReportTest):
     """What people read needs Python; what programs read does not."""
@@ -766,6 +782,15 @@ class Files(ReportTest):
         self.assertEqual(page.stat().st_mode & 0o777, 0o604)
         self.assertIn("</html>", page.read_text(encoding="utf-8"))
         self.assertEqual(len(list(self.folder.iterdir())), 3)
+
+    def test_a_link_to_a_file_that_is_still_to_be_made(self):
+        link, target = self.folder / "link", self.folder / "target"
+        link.symlink_to(target.name)
+        for option in "--html", "--folded":
+            report(option, link, self.write(something_of_everything()))
+            self.assertTrue(link.is_symlink())
+            self.assertGreater(target.stat().st_size, 0)
+            target.unlink()
 
 
 class Html(ReportTest):
