@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(os.environ["HOMEFREE_DOCS_ROOT"])  # the repository
-BUILD = Path(os.environ["HOMEFREE_DOCS_BUILD"])  # a build folder with the Python package
+BUILD = Path(os.environ["HOMEFREE_DOCS_BUILD"])  # a build directory with the Python package
 sys.path.insert(0, str(BUILD / "python"))
 
 project = "homefree"

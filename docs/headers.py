@@ -27,12 +27,12 @@ TYPES = (KIND.STRUCT_DECL, KIND.ENUM_DECL, KIND.TYPEDEF_DECL)
 
 def parse(include):
     """The declarations of all public headers."""
-    folder = subprocess.run(
+    directory = subprocess.run(
         ["cc", "-print-file-name=include"], check=True, capture_output=True, text=True
     ).stdout.strip()
     source = "#define HF_CK_FRAMEWORK_NONE\n#include <Python.h>\n" + NUMPY
     source += "".join(f"#include <{name}>\n" for name in INCLUDED)
-    arguments = ["-xc", "-std=c11", "-fparse-all-comments", f"-I{include}", f"-isystem{folder}"]
+    arguments = ["-xc", "-std=c11", "-fparse-all-comments", f"-I{include}", f"-isystem{directory}"]
     arguments.append("-isystem" + sysconfig.get_paths()["include"])
     unit = cindex.Index.create().parse(
         "headers.c",

@@ -1,9 +1,9 @@
-"""Collects the pages of the site in one folder, from which Sphinx makes it.
+"""Collects the pages of the site in one directory, from which Sphinx makes it.
 
-usage: sources.py ROOT BUILD FOLDER
+usage: sources.py ROOT BUILD DIRECTORY
 
 The documents of the repository are copied with their places kept, README.md as index.md; links to
-folders lead to their READMEs, and to folders without one nowhere. The pages below reference/ are
+directories lead to their READMEs, and to directories without one nowhere. The pages below reference/ are
 made: of the C headers (headers.py), of the command (its manual pages, by mandoc), and of the Python
 package (by Sphinx's autodoc). A page whose text has not changed is not written again.
 """
@@ -27,7 +27,7 @@ DOCUMENTS = [
     "tests/gpu/*.md",
     "tests/long/*/*.md",
 ]
-FOLDER = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)#\s:]+)\)")
+DIRECTORY = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)#\s:]+)\)")
 LINK = re.compile(r"(\]\()([^)#\s:]+)((?:#[^)\s]*)?\))")
 PICTURE = re.compile(r"<picture>.*?</picture>", re.DOTALL)
 MANUALS = [
@@ -63,26 +63,26 @@ PYTHON = [
 
 
 class Pages:
-    """The folder of sources. Files that this run does not put there are removed at the end."""
+    """The directory of sources. Files that this run does not put there are removed at the end."""
 
-    def __init__(self, folder):
-        self.folder, self.made = folder, set()
+    def __init__(self, directory):
+        self.directory, self.made = directory, set()
 
     def write(self, name, text):
-        path = self.folder / name
+        path = self.directory / name
         self.made.add(path)
         path.parent.mkdir(parents=True, exist_ok=True)
         if not path.exists() or path.read_text(encoding="utf-8") != text:
             path.write_text(text, encoding="utf-8")
 
     def copy(self, root, name):
-        path = self.folder / name
+        path = self.directory / name
         self.made.add(path)
         path.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(root / name, path)
 
     def remove_others(self):
-        for path in self.folder.rglob("*"):
+        for path in self.directory.rglob("*"):
             if path.is_file() and path not in self.made:
                 path.unlink()
 
@@ -90,11 +90,11 @@ class Pages:
 def document(root, path, pages, end):
     """Copies a document, and what it links to that is no document."""
     text = path.read_text(encoding="utf-8")
-    folder = path.parent
+    directory = path.parent
 
     def link(match):
         start, target, end = match.groups()
-        found = (folder / target).resolve()
+        found = (directory / target).resolve()
         if found == root / "README.md":
             return f"{start}{target[: -len('README.md')]}index.md{end}"
         if found.is_dir() and (found / "README.md").exists():
@@ -103,17 +103,21 @@ def document(root, path, pages, end):
             pages.copy(root, found.relative_to(root))
         return match[0]
 
-    def without_folder(match):
-        found = (folder / match[2]).resolve()
+    def without_directory(match):
+        found = (directory / match[2]).resolve()
         nowhere = found.is_dir() and not (found / "README.md").exists()
         return match[1] if nowhere else match[0]
 
     def linked(part):
-        return part if part.startswith("```") else LINK.sub(link, FOLDER.sub(without_folder, part))
+        return (
+            part
+            if part.startswith("```")
+            else LINK.sub(link, DIRECTORY.sub(without_directory, part))
+        )
 
     parts = re.split(r"(^```.*?^```$)", text, flags=re.MULTILINE | re.DOTALL)
     text = "".join(map(linked, parts))
-    text = PICTURE.sub(lambda match: themed(root, folder, match[0], pages), text)
+    text = PICTURE.sub(lambda match: themed(root, directory, match[0], pages), text)
     name = path.relative_to(root)
     if str(name) == "README.md":
         text += "\n" + (root / "docs" / "contents.txt").read_text(encoding="utf-8")
@@ -121,14 +125,14 @@ def document(root, path, pages, end):
     pages.write(name, text + end)
 
 
-def themed(root, folder, picture, pages):
+def themed(root, directory, picture, pages):
     """A picture as the theme shows it: the reader may choose light and dark by hand."""
     dark = re.search(r'srcset="([^"]+)"', picture)[1]
     light = re.search(r'src="([^"]+)"', picture)[1]
     text = re.search(r'alt="([^"]+)"', picture)[1]
     images = []
     for file, kind in ((light, "only-light"), (dark, "only-dark")):
-        pages.copy(root, (folder / file).resolve().relative_to(root))
+        pages.copy(root, (directory / file).resolve().relative_to(root))
         images.append(f"```{{image}} {file}\n:class: {kind}\n:alt: {text}\n:width: 720px\n```\n")
     return "\n".join(images)
 
@@ -164,8 +168,8 @@ def toctree(names):
 
 
 def main():
-    root, build, folder = (Path(argument).resolve() for argument in sys.argv[1:])
-    pages = Pages(folder)
+    root, build, directory = (Path(argument).resolve() for argument in sys.argv[1:])
+    pages = Pages(directory)
     below = {}  # what the table of contents has below a document
     for name, text in headers.reference(root / "alloc" / "include", root / "alloc" / "manual"):
         pages.write(f"reference/c/{name}.rst", text)

@@ -41,8 +41,8 @@ __attribute__((constructor(101))) static void start_libhomefree(void)
     if (atomic_flag_test_and_set(&begun))
         return;
 
-    /* Functions that other copies of libhomefree call in this one, set before this copy can become
-     * the heap. */
+    /* Functions that other instances of libhomefree call in this one, set before this copy can
+     * become the heap. */
     hf_instance_offer_routing(hf_route, hf_route_report, hf_adopt, hf_route_lookup_for);
     hf_instance_offer_python(hf_python_install, hf_python_uninstall, hf_python_share);
     hf_interpreters_offer();

@@ -3,8 +3,8 @@ because Meson 1.0 does not know every newer Python.
 
 usage: probe.py PREFIX LIBDIR
 
-Prints a line for each of: the folder of Python.h (empty if it is missing or the Python too old);
-the site directory under PREFIX; the relative paths from the package's folder there to LIBDIR and to
+Prints a line for each of: the directory of Python.h (empty if it is missing or the Python too old);
+the site directory under PREFIX; the relative paths from the package's directory there to LIBDIR and to
 PREFIX; this Python's own prefix if it does not search that site directory, else an empty line; and
 the end of an extension's file name: "abi3.so", which every CPython with a GIL loads, or that of
 this version if it is free-threaded.
@@ -16,7 +16,7 @@ import sysconfig
 
 
 def site(prefix):
-    """The folder in which this Python searches extension packages installed under prefix."""
+    """The directory in which this Python searches extension packages installed under prefix."""
     schemes = sysconfig.get_scheme_names()
     if "posix_local" in schemes and prefix == "/usr/local":
         return sysconfig.get_path("platlib", "posix_local", {"base": "/usr", "platbase": "/usr"})

@@ -13,7 +13,7 @@ _VALUES = (
     (
         "report",
         "PATH",
-        "keep the report of the processes in this folder, for `homefree report PATH`",
+        "keep the report of the processes in this directory, for `homefree report PATH`",
     ),
     ("json", "FILE", "write the findings, with their tests, to FILE"),
     ("baseline", "FILE", "permit the findings that FILE lists; new ones alone fail"),

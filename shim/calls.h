@@ -41,9 +41,9 @@ static inline void *allocate_pages(size_t size)
     }
 
 /* Aborts, as glibc does, if the buffer is smaller than the caller says. */
-static inline char *checked_getcwd(char *buffer, size_t size, size_t room)
+static inline char *checked_getcwd(char *buffer, size_t size, size_t capacity)
 {
-    if (buffer != NULL && size > room)
+    if (buffer != NULL && size > capacity)
         abort();
     return hf_getcwd(buffer, size);
 }

@@ -84,8 +84,8 @@ static ssize_t read_line(char **line, size_t *size, int delimiter, FILE *stream,
         return -1;
     }
     char *text = NULL;
-    size_t room = 0;
-    ssize_t length = getdelim(&text, &room, delimiter, stream);
+    size_t capacity = 0;
+    ssize_t length = getdelim(&text, &capacity, delimiter, stream);
     if (length >= 0) {
         size_t need = (size_t)length + 1;
         if (*line == NULL || *size < need) {
@@ -175,22 +175,22 @@ struct memory_stream {
     size_t *size;
     const void *opener; /* the code that the block is attributed to */
     char *bytes;
-    size_t room;     /* bytes allocated */
+    size_t capacity; /* bytes allocated */
     size_t length;   /* bytes of content */
     size_t position; /* where the next byte goes */
 };
 
 static bool grow(struct memory_stream *stream, size_t need)
 {
-    if (need <= stream->room)
+    if (need <= stream->capacity)
         return true;
-    size_t room = stream->room * 2 > need ? stream->room * 2 : need;
-    char *bytes = give_or_grow(stream->bytes, room, stream->opener);
+    size_t capacity = stream->capacity * 2 > need ? stream->capacity * 2 : need;
+    char *bytes = give_or_grow(stream->bytes, capacity, stream->opener);
     if (bytes == NULL)
         return false;
-    memset(bytes + stream->room, 0, room - stream->room);
+    memset(bytes + stream->capacity, 0, capacity - stream->capacity);
     stream->bytes = bytes;
-    stream->room = room;
+    stream->capacity = capacity;
     return true;
 }
 
@@ -273,7 +273,7 @@ FILE *hf_open_memstream(char **buffer, size_t *size)
 
 struct entries {
     struct dirent **names;
-    size_t count, room;
+    size_t count, capacity;
     const void *caller; /* the code that the blocks are attributed to */
 };
 
@@ -286,13 +286,14 @@ static void entries_free(struct entries *entries)
 
 static bool entries_add(struct entries *entries, const struct dirent *entry)
 {
-    if (entries->count == entries->room) {
-        size_t room = entries->room == 0 ? 32 : 2 * entries->room;
-        struct dirent **names = give_or_grow(entries->names, room * sizeof *names, entries->caller);
+    if (entries->count == entries->capacity) {
+        size_t capacity = entries->capacity == 0 ? 32 : 2 * entries->capacity;
+        struct dirent **names =
+            give_or_grow(entries->names, capacity * sizeof *names, entries->caller);
         if (names == NULL)
             return false;
         entries->names = names;
-        entries->room = room;
+        entries->capacity = capacity;
     }
     struct dirent *copy = hf_malloc(entry->d_reclen);
     (void)hf_watch_given(copy, 0, entries->caller);

@@ -205,7 +205,7 @@ static struct hf_span segment_of(const struct hf_object *object, uintptr_t addre
                : (struct hf_span){0, 0};
 }
 
-size_t hf_object_room(const struct hf_object *object, const void *address)
+size_t hf_object_capacity(const struct hf_object *object, const void *address)
 {
     const struct hf_span segment = segment_of(object, (uintptr_t)address);
     return segment.end != 0 ? segment.end - (uintptr_t)address : 0;
@@ -219,23 +219,23 @@ static inline size_t smaller(size_t a, size_t b)
 }
 
 /* The same as hf_object_room(), for tables: nearly all of an object's are in one segment. */
-static inline uint32_t room_of(const struct hf_object *object, const struct hf_span *usual,
-                               const void *table)
+static inline uint32_t capacity_of(const struct hf_object *object, const struct hf_span *usual,
+                                   const void *table)
 {
     const uintptr_t address = (uintptr_t)table;
     if (address >= usual->start && address < usual->end)
         return (uint32_t)smaller(usual->end - address, UINT32_MAX);
-    return table != NULL ? (uint32_t)smaller(hf_object_room(object, table), UINT32_MAX) : 0;
+    return table != NULL ? (uint32_t)smaller(hf_object_capacity(object, table), UINT32_MAX) : 0;
 }
 
 /* A name that starts before the end of the table may be longer than the table: it ends in the
  * segment, or is longer than any name that it could be compared with. */
-static void keep_strings(struct hf_object *object, size_t room)
+static void keep_strings(struct hf_object *object, size_t capacity)
 {
     enum { NAME_MOST = 4096 };
-    if (room > NAME_MOST && room - NAME_MOST > object->strings_size)
+    if (capacity > NAME_MOST && capacity - NAME_MOST > object->strings_size)
         return;
-    object->strings_size = smaller(object->strings_size, room);
+    object->strings_size = smaller(object->strings_size, capacity);
     while (object->strings_size != 0 && object->strings[object->strings_size - 1] != '\0')
         object->strings_size--;
     if (object->strings_size == 0)
@@ -246,21 +246,25 @@ static void keep_strings(struct hf_object *object, size_t room)
 static void keep_tables(struct hf_object *object)
 {
     const struct hf_span usual = segment_of(object, (uintptr_t)object->symbols);
-    object->symbols_room = room_of(object, &usual, object->symbols) / sizeof *object->symbols;
-    if (object->symbols_room == 0)
+    object->symbols_capacity =
+        capacity_of(object, &usual, object->symbols) / sizeof *object->symbols;
+    if (object->symbols_capacity == 0)
         object->symbols = NULL;
-    keep_strings(object, room_of(object, &usual, object->strings));
-    object->versions_room = room_of(object, &usual, object->versions) / sizeof *object->versions;
-    object->needs_room = room_of(object, &usual, object->needs);
-    object->gnu_hash_room = room_of(object, &usual, object->gnu_hash) / sizeof *object->gnu_hash;
-    if (object->gnu_hash_room < 4)
+    keep_strings(object, capacity_of(object, &usual, object->strings));
+    object->versions_capacity =
+        capacity_of(object, &usual, object->versions) / sizeof *object->versions;
+    object->needs_capacity = capacity_of(object, &usual, object->needs);
+    object->gnu_hash_capacity =
+        capacity_of(object, &usual, object->gnu_hash) / sizeof *object->gnu_hash;
+    if (object->gnu_hash_capacity < 4)
         object->gnu_hash = NULL;
-    object->sysv_hash_room = room_of(object, &usual, object->sysv_hash) / sizeof *object->sysv_hash;
-    if (object->sysv_hash_room < 2)
+    object->sysv_hash_capacity =
+        capacity_of(object, &usual, object->sysv_hash) / sizeof *object->sysv_hash;
+    if (object->sysv_hash_capacity < 2)
         object->sysv_hash = NULL;
-    object->rela_size = smaller(object->rela_size, room_of(object, &usual, object->rela));
-    object->jump_relocations_size =
-        smaller(object->jump_relocations_size, room_of(object, &usual, object->jump_relocations));
+    object->rela_size = smaller(object->rela_size, capacity_of(object, &usual, object->rela));
+    object->jump_relocations_size = smaller(object->jump_relocations_size,
+                                            capacity_of(object, &usual, object->jump_relocations));
 }
 
 bool hf_dynlink_open(const struct link_map *map, struct hf_object *out)
@@ -388,7 +392,7 @@ static uint32_t hash_sysv(const char *name)
 static bool symbol_is(const struct hf_object *object, uint32_t index, const char *name,
                       bool defined)
 {
-    if (index >= object->symbols_room)
+    if (index >= object->symbols_capacity)
         return false;
     const ElfW(Sym) *symbol = &object->symbols[index];
     return (symbol->st_shndx != SHN_UNDEF) == defined && symbol->st_name < object->strings_size &&
@@ -400,7 +404,7 @@ struct gnu_hash {
     const uint32_t *buckets;
     uint32_t buckets_count, first; /* the first symbol in it */
     const uint32_t *chain;         /* of the symbols from the first on */
-    size_t chain_room;
+    size_t chain_capacity;
 };
 
 static bool open_gnu(const struct hf_object *object, struct gnu_hash *out)
@@ -410,12 +414,12 @@ static bool open_gnu(const struct hf_object *object, struct gnu_hash *out)
         return false;
     const size_t buckets = table[0], bloom_words = table[2];
     const size_t before = 4 + bloom_words * (sizeof(ElfW(Addr)) / sizeof *table) + buckets;
-    if (buckets == 0 || bloom_words == 0 || before > object->gnu_hash_room)
+    if (buckets == 0 || bloom_words == 0 || before > object->gnu_hash_capacity)
         return false;
     out->buckets_count = table[0];
     out->first = table[1];
     out->chain = table + before;
-    out->chain_room = object->gnu_hash_room - before;
+    out->chain_capacity = object->gnu_hash_capacity - before;
     out->buckets = out->chain - buckets;
     return true;
 }
@@ -423,7 +427,7 @@ static bool open_gnu(const struct hf_object *object, struct gnu_hash *out)
 /* A symbol's word in the chain; that of one that is not there says that the chain ends. */
 static uint32_t chain_at(const struct gnu_hash *hash, uint32_t symbol)
 {
-    return symbol - hash->first < hash->chain_room ? hash->chain[symbol - hash->first] : 1;
+    return symbol - hash->first < hash->chain_capacity ? hash->chain[symbol - hash->first] : 1;
 }
 
 static const ElfW(Sym) *find_gnu(const struct hf_object *object, const char *name, bool defined)
@@ -454,7 +458,7 @@ static const ElfW(Sym) *find_sysv(const struct hf_object *object, const char *na
     uint32_t buckets = table[0], count = table[1];
     const uint32_t *bucket = table + 2;
     const uint32_t *chain = bucket + buckets;
-    if (buckets == 0 || (size_t)buckets + count > object->sysv_hash_room - 2)
+    if (buckets == 0 || (size_t)buckets + count > object->sysv_hash_capacity - 2)
         return NULL;
     for (uint32_t i = bucket[hash_sysv(name) % buckets], seen = 0;
          i != STN_UNDEF && i < count && seen < count; i = chain[i], seen++)
@@ -481,7 +485,7 @@ const ElfW(Sym) *hf_object_next_version(const struct hf_object *object, const El
     size_t i = (size_t)(symbol - object->symbols);
     if (!open_gnu(object, &table))
         return NULL;
-    while (i + 1 < object->symbols_room && (chain_at(&table, (uint32_t)i) & 1) == 0)
+    while (i + 1 < object->symbols_capacity && (chain_at(&table, (uint32_t)i) & 1) == 0)
         if (object->symbols[++i].st_name == symbol->st_name)
             return &object->symbols[i];
     return NULL;
@@ -492,16 +496,16 @@ size_t hf_object_symbols_end(const struct hf_object *object)
     struct gnu_hash table;
     uint32_t last = 0;
     if (object->sysv_hash != NULL)
-        return smaller(object->sysv_hash[1], object->symbols_room);
+        return smaller(object->sysv_hash[1], object->symbols_capacity);
     if (!open_gnu(object, &table))
         return 0;
     for (uint32_t i = 0; i < table.buckets_count; i++)
         last = table.buckets[i] > last ? table.buckets[i] : last;
     if (last < table.first)
-        return smaller(table.first, object->symbols_room);
+        return smaller(table.first, object->symbols_capacity);
     while ((chain_at(&table, last) & 1) == 0)
         last++;
-    return smaller((size_t)last + 1, object->symbols_room);
+    return smaller((size_t)last + 1, object->symbols_capacity);
 }
 
 void *hf_object_plt(const struct hf_object *object, const char *name)
@@ -523,14 +527,14 @@ void *hf_object_address(const struct hf_object *object, const char *name)
 /* What lies at an offset in the table of needed versions, or NULL. */
 static const void *need_at(const struct hf_object *object, size_t offset, size_t size)
 {
-    return size <= object->needs_room && offset <= object->needs_room - size
+    return size <= object->needs_capacity && offset <= object->needs_capacity - size
                ? (const char *)object->needs + offset
                : NULL;
 }
 
 const char *hf_object_provider(const struct hf_object *object, size_t symbol_index)
 {
-    if (symbol_index >= object->versions_room)
+    if (symbol_index >= object->versions_capacity)
         return NULL;
     unsigned wanted = object->versions[symbol_index] & 0x7fff;
     size_t at = 0;
@@ -561,7 +565,7 @@ void hf_object_segments(struct hf_object *object)
     const ElfW(Phdr) *header = object->headers;
     const size_t count = object->headers_count;
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE) - 1;
-    const size_t room = sizeof object->writable / sizeof object->writable[0];
+    const size_t capacity = sizeof object->writable / sizeof object->writable[0];
     object->relro_start = object->relro_size = 0;
     object->writable_count = 0;
     for (size_t i = 0; i < count; i++) {
@@ -572,7 +576,7 @@ void hf_object_segments(struct hf_object *object)
             object->relro_start = start & ~page;
             object->relro_size = (end & ~page) - object->relro_start;
         } else if (header[i].p_type == PT_LOAD && (header[i].p_flags & PF_W) != 0 &&
-                   object->writable_count < room) {
+                   object->writable_count < capacity) {
             object->writable[object->writable_count].start = start;
             object->writable[object->writable_count++].size = header[i].p_memsz;
         }
@@ -625,8 +629,9 @@ const void *hf_object_note(const struct hf_object *object, const char *owner, ui
         if (header->p_type != PT_NOTE || header->p_vaddr % 4 != 0)
             continue;
         const char *notes = (const char *)object->base + header->p_vaddr;
-        const void *found = note_in(notes, smaller(header->p_memsz, hf_object_room(object, notes)),
-                                    header->p_align == 8 ? 8 : 4, owner, type, size);
+        const void *found =
+            note_in(notes, smaller(header->p_memsz, hf_object_capacity(object, notes)),
+                    header->p_align == 8 ? 8 : 4, owner, type, size);
         if (found != NULL)
             return found;
     }

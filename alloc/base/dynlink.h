@@ -43,7 +43,8 @@ struct hf_object {
     size_t rela_relative_count; /* leading entries without a symbol */
     /* How many entries there is room for in the segment, because nobody says how many there are;
      * of needs, bytes. A hash table has at least its first four words, or two. */
-    uint32_t symbols_room, versions_room, needs_room, gnu_hash_room, sysv_hash_room;
+    uint32_t symbols_capacity, versions_capacity, needs_capacity, gnu_hash_capacity,
+        sysv_hash_capacity;
     bool jump_is_rela;
     const char *soname;
     /* NULL where they are not known; before glibc 2.35 only hf_object_segments() and others that
@@ -93,7 +94,7 @@ const void *hf_dynlink_unwind_table(const void *address, struct hf_span *object)
  * follows an address that the object's file names asks this first. Where the segments are not known
  * (before glibc 2.35, and while the object is being loaded), the file is trusted as the dynamic
  * linker trusts it. */
-size_t hf_object_room(const struct hf_object *object, const void *address);
+size_t hf_object_capacity(const struct hf_object *object, const void *address);
 
 /* The contents of the object's note of that owner and type, and their size; NULL and 0 if there is
  * none. */

@@ -174,7 +174,7 @@ void hf_maps_copy(const void *address, void *buffer, size_t size)
     struct hf_place place;
     if (hf_maps_find(address, &place) <= 0)
         return;
-    size_t room = place.at.end - (uintptr_t)address;
-    if (!hf_maps_read(address, buffer, room < size ? room : size))
+    size_t capacity = place.at.end - (uintptr_t)address;
+    if (!hf_maps_read(address, buffer, capacity < size ? capacity : size))
         memset(buffer, 0, size);
 }

@@ -83,7 +83,7 @@ static bool parse_patterns(struct span value, struct hf_options *options, uint64
     return true;
 }
 
-/* A relative path would name another file in another folder, and a bare name is searched for. */
+/* A relative path would name another file in another directory, and a bare name is searched for. */
 static bool parse_path(struct span value, struct hf_options *options, uint64_t *out)
 {
     if (value.length == 0 || value.start[0] != '/' || value.length >= sizeof options->cuda_path)

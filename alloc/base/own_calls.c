@@ -86,7 +86,8 @@ static void *libc_function(const struct hf_object *libc, const char *name)
     const ElfW(Sym) *symbol = hf_object_symbol(libc, name);
     for (; symbol != NULL; symbol = hf_object_next_version(libc, symbol)) {
         const size_t index = (size_t)(symbol - libc->symbols);
-        const bool hidden = index < libc->versions_room && (libc->versions[index] & 0x8000) != 0;
+        const bool hidden =
+            index < libc->versions_capacity && (libc->versions[index] & 0x8000) != 0;
         if (!hidden && ELF64_ST_TYPE(symbol->st_info) == STT_FUNC)
             return (void *)(libc->base + symbol->st_value);
     }

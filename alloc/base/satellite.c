@@ -39,7 +39,7 @@ struct search {
 /* Where everybody may make files, as in /tmp, a file of that name may be anybody's. */
 static void examine(struct search *search)
 {
-    struct stat file, folder;
+    struct stat file, directory;
     char *slash = strrchr(search->path, '/');
     search->problem = NULL;
     if (stat(search->path, &file) != 0) {
@@ -51,22 +51,23 @@ static void examine(struct search *search)
         return;
     }
     *slash = '\0';
-    const bool seen = stat(search->path, &folder) == 0;
+    const bool seen = stat(search->path, &directory) == 0;
     *slash = '/';
-    if (!seen || (file.st_uid != 0 && file.st_uid != geteuid() && file.st_uid != folder.st_uid))
+    if (!seen || (file.st_uid != 0 && file.st_uid != geteuid() && file.st_uid != directory.st_uid))
         search->problem = "the file belongs to another user";
 }
 
-/* Looks in a folder, and in the one that distributions keep for what is not for the dynamic linker.
- * Returns whether the file can be opened; otherwise what is said is about the first place. */
-static bool find_in(struct search *search, const char *folder, const char *name)
+/* Looks in a directory, and in the one that distributions keep for what is not for the dynamic
+ * linker. Returns whether the file can be opened; otherwise what is said is about the first place.
+ */
+static bool find_in(struct search *search, const char *directory, const char *name)
 {
     static const char *const below[] = {"", "/homefree"};
     for (size_t i = 0; i < sizeof below / sizeof below[0]; i++) {
         struct search here = {.problem = "the name is too long"};
         if ((size_t)snprintf(here.path, sizeof here.path,
-                             "%s%s/" HF_SATELLITE_SONAME "%s" HF_SATELLITE_ENDING, folder, below[i],
-                             name) < sizeof here.path)
+                             "%s%s/" HF_SATELLITE_SONAME "%s" HF_SATELLITE_ENDING, directory,
+                             below[i], name) < sizeof here.path)
             examine(&here);
         if (search->path[0] == '\0' || here.problem == NULL)
             *search = here;
@@ -81,16 +82,16 @@ static bool find_in(struct search *search, const char *folder, const char *name)
 static void find(struct search *search, const char *name)
 {
     const struct link_map *self = hf_dynlink_find(&opened);
-    char folder[PATH_MAX];
+    char directory[PATH_MAX];
     search->path[0] = '\0';
-    search->problem = "the folder of libhomefree is not known";
+    search->problem = "the directory of libhomefree is not known";
     /* glibc stores at most the length of a path that it could open. */
-    if (self == NULL || (dlinfo((void *)(uintptr_t)self, RTLD_DI_ORIGIN, folder) == 0 &&
-                         folder[0] == '/' && find_in(search, folder, name)))
+    if (self == NULL || (dlinfo((void *)(uintptr_t)self, RTLD_DI_ORIGIN, directory) == 0 &&
+                         directory[0] == '/' && find_in(search, directory, name)))
         return;
-    if (realpath(self->l_name, folder) != NULL) {
-        *strrchr(folder, '/') = '\0';
-        (void)find_in(search, folder, name);
+    if (realpath(self->l_name, directory) != NULL) {
+        *strrchr(directory, '/') = '\0';
+        (void)find_in(search, directory, name);
     }
 }
 
@@ -123,7 +124,8 @@ static void say(const struct hf_satellite *satellite, const char *path, const ch
     hf_text_add(&text, path);
     hf_text_add(&text, ": ");
     hf_text_add(&text, problem);
-    hf_text_add(&text, "; install all files of one build of homefree in one folder; the option -D");
+    hf_text_add(&text,
+                "; install all files of one build of homefree in one directory; the option -D");
     hf_text_add(&text, satellite->name);
     hf_text_add(&text, "=disabled leaves this one out of a build");
     if (why == NULL)

@@ -41,7 +41,7 @@ struct hf_satellite_entry {
     /* Takes the core's table, prepares the satellite and returns its table. One thread calls it at
      * a time, under a lock: it must not ask for the dynamic linker's, nor for a satellite. It is
      * called again in a child that was forked meanwhile, and by another instance of libhomefree
-     * that lies in the same folder. */
+     * that lies in the same directory. */
     const void *(*begin)(const void *core);
     char *fork_locks, *fork_locks_end; /* HF_FORK_LOCK */
 };

@@ -12,8 +12,8 @@
  * Python; homefree/python.h does. Nothing here takes a lock, except the loader's: to pin an object
  * for the first time, and before glibc 2.35 to find the object that holds destroy.
  *
- * Copies of libhomefree (instance.h): the copy that is the heap creates all records, and so counts
- * them all; a record's operations run in the copy that created it, whichever copy is called.
+ * Instances of libhomefree (instance.h): the copy that is the heap creates all records, and so
+ * counts them all; a record's operations run in the copy that created it, whichever copy is called.
  */
 #ifndef HOMEFREE_RELEASE_H
 #define HOMEFREE_RELEASE_H

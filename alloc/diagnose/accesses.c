@@ -3,8 +3,8 @@
 
 #include "alloc/diagnose/elsewhere.h"
 #include "alloc/diagnose/findings.h"
+#include "alloc/diagnose/guarded_samples.h"
 #include "alloc/diagnose/report_file.h"
-#include "alloc/diagnose/sampled.h"
 #include "alloc/diagnose/unwind.h"
 
 #include <errno.h>
@@ -26,9 +26,9 @@ static enum hf_report_function kind_of_access(const ucontext_t *context)
 {
     enum { DATA_ABORT = 0x24, WRITES = 1 << 6 };
     const unsigned char *records = context->uc_mcontext.__reserved;
-    const size_t room = sizeof context->uc_mcontext.__reserved;
+    const size_t capacity = sizeof context->uc_mcontext.__reserved;
     struct esr_context record;
-    for (size_t at = 0; at + sizeof record <= room; at += record.head.size) {
+    for (size_t at = 0; at + sizeof record <= capacity; at += record.head.size) {
         memcpy(&record, records + at, sizeof record);
         if (record.head.magic == ESR_MAGIC && (record.esr >> 26 & 63) == DATA_ABORT)
             return (record.esr & WRITES) != 0 ? HF_FUNCTION_write : HF_FUNCTION_read;
@@ -81,7 +81,7 @@ static bool repeats(const void *address)
         uint64_t changes;
         unsigned count;
     } last __attribute__((tls_model("initial-exec")));
-    const uint64_t changes = hf_sampled_changes();
+    const uint64_t changes = hf_guarded_changes();
     if (last.address != address)
         last.count = 0;
     else if (last.changes == changes || ++last.count == REPEATS_MAX) {
@@ -100,11 +100,11 @@ static __attribute__((noinline)) bool judge(const void *address, const ucontext_
     const int saved_errno = errno;
     sigfillset(&all);
     (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    const enum hf_sampled_verdict verdict = hf_sampled_judge(address, &event);
-    bool goes_on = verdict == HF_SAMPLED_FINE && !repeats(address);
-    if (verdict == HF_SAMPLED_FREED || verdict == HF_SAMPLED_OUTSIDE) {
+    const enum hf_guarded_verdict verdict = hf_guarded_judge(address, &event);
+    bool goes_on = verdict == HF_GUARDED_FINE && !repeats(address);
+    if (verdict == HF_GUARDED_FREED || verdict == HF_GUARDED_OUTSIDE) {
         find(&event, context);
-        goes_on = hf_sampled_open(address);
+        goes_on = hf_guarded_open(address);
     }
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     errno = saved_errno;
@@ -113,6 +113,6 @@ static __attribute__((noinline)) bool judge(const void *address, const ucontext_
 
 bool hf_access_fault(const siginfo_t *info, const void *context)
 {
-    return info->si_code == SEGV_ACCERR && hf_sampled_holds(info->si_addr) &&
+    return info->si_code == SEGV_ACCERR && hf_guarded_holds(info->si_addr) &&
            judge(info->si_addr, context);
 }

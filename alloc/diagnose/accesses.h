@@ -1,6 +1,7 @@
 /*
- * Accesses to sampled blocks (sampled.h) that fault: an access to a freed block, or to what lies
- * around a block, becomes a finding at the very instruction, and then the program goes on.
+ * Accesses to guarded samples (guarded_samples.h) that fault: an access to a freed block, or to
+ * what lies around a block, becomes a finding at the very instruction, and then the program goes
+ * on.
  *
  * Called by the handler of SIGSEGV, on any stack that has room for it. Owns nothing but a guard
  * against faults that repeat.
@@ -11,8 +12,8 @@
 #include <signal.h>
 #include <stdbool.h>
 
-/* Whether the access may be repeated: it touched a sampled block, and is recorded. False: the fault
- * is none of ours. Does not return in strict mode. context: a ucontext_t. */
+/* Whether the access may be repeated: it touched a guarded sample, and is recorded. False: the
+ * fault is none of ours. Does not return in strict mode. context: a ucontext_t. */
 bool hf_access_fault(const siginfo_t *info, const void *context);
 
 #endif

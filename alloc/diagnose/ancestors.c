@@ -38,8 +38,8 @@ static pid_t parent_of(pid_t process)
     return end != NULL && strlen(end) > 4 ? (pid_t)strtol(end + 4, NULL, 10) : 0;
 }
 
-/* The folder of a line of /proc/PID/maps that names a report, cut off from the rest. */
-static const char *folder_in(char *line)
+/* The directory of a line of /proc/PID/maps that names a report, cut off from the rest. */
+static const char *directory_in(char *line)
 {
     const size_t suffix = strlen(HF_REPORT_SUFFIX), length = strlen(line);
     char *path = strchr(line, '/');
@@ -49,7 +49,7 @@ static const char *folder_in(char *line)
     return path[0] == '/' ? path : NULL;
 }
 
-static bool read_folder(pid_t process, char *folder, size_t room)
+static bool read_directory(pid_t process, char *directory, size_t capacity)
 {
     char text[PATH_MAX + 256]; /* holds every line */
     size_t held = 0;
@@ -64,7 +64,7 @@ static bool read_folder(pid_t process, char *folder, size_t room)
         char *line = text, *end;
         while (found == NULL && (end = strchr(line, '\n')) != NULL) {
             *end = '\0';
-            found = folder_in(line);
+            found = directory_in(line);
             line = end + 1;
         }
         if (found != NULL)
@@ -73,20 +73,20 @@ static bool read_folder(pid_t process, char *folder, size_t room)
         memmove(text, line, held);
     }
     (void)close(file);
-    return found != NULL && snprintf(folder, room, "%s", found) < (int)room;
+    return found != NULL && snprintf(directory, capacity, "%s", found) < (int)capacity;
 }
 
-bool hf_ancestors_folder(char *folder, size_t room)
+bool hf_ancestors_directory(char *directory, size_t capacity)
 {
     const int saved_errno = errno;
     bool found = false;
     pid_t process = getppid();
     for (int i = 0; i < ANCESTORS_MAX && process > 1 && !found; i++) {
-        found = read_folder(process, folder, room);
+        found = read_directory(process, directory, capacity);
         process = parent_of(process);
     }
     if (!found)
-        folder[0] = '\0';
+        directory[0] = '\0';
     errno = saved_errno;
     return found;
 }

@@ -8,10 +8,10 @@
 #include <stddef.h>
 
 /*
- * Stores the folder into which the nearest ancestor writes its report, for a process that got this
- * library but not the variable that names the folder. False if there is none, or its path does not
- * fit. Reads /proc; allocates nothing.
+ * Stores the directory into which the nearest ancestor writes its report, for a process that got
+ * this library but not the variable that names the directory. False if there is none, or its path
+ * does not fit. Reads /proc; allocates nothing.
  */
-bool hf_ancestors_folder(char *folder, size_t room);
+bool hf_ancestors_directory(char *directory, size_t capacity);
 
 #endif

@@ -7,10 +7,10 @@
 #include "alloc/base/dynlink.h"
 #include "alloc/base/maps.h"
 #include "alloc/diagnose/findings.h"
+#include "alloc/diagnose/footers.h"
+#include "alloc/diagnose/guarded_samples.h"
 #include "alloc/diagnose/plain.h"
-#include "alloc/diagnose/sampled.h"
 #include "alloc/diagnose/sites.h"
-#include "alloc/diagnose/trailers.h"
 #include "alloc/heap/internal.h"
 #include "alloc/owner/foreign.h"
 #include "alloc/owner/release_crash.h"
@@ -33,29 +33,29 @@ static bool is_linkers(uint32_t site)
 }
 
 /* The live block that holds an address; NULL: none, or one of the dynamic linker's. */
-static const void *find_block(const void *ptr, struct hf_trailer *trailer, size_t *size)
+static const void *find_block(const void *ptr, struct hf_footer *footer, size_t *size)
 {
     const void *block = NULL;
-    if (hf_sampled_holds(ptr)) {
-        block = hf_sampled_described(ptr, trailer, size);
+    if (hf_guarded_holds(ptr)) {
+        block = hf_guarded_described(ptr, footer, size);
     } else if (hf_owned(ptr) && hf_forward == NULL) {
-        const size_t room = hf_plain_block(ptr, &block);
-        if (room == 0 || hf_trailer_read(block, room, trailer) != HF_TRAILER_LIVE)
+        const size_t capacity = hf_plain_block(ptr, &block);
+        if (capacity == 0 || hf_footer_read(block, capacity, footer) != HF_FOOTER_LIVE)
             return NULL;
-        *size = hf_trailer_asked(room, *trailer);
+        *size = hf_footer_asked(capacity, *footer);
     }
-    return block != NULL && !is_linkers(trailer->site) ? block : NULL;
+    return block != NULL && !is_linkers(footer->site) ? block : NULL;
 }
 
 /* What is known of the block that begins at the event's address. */
 static void say_block(struct hf_event *event)
 {
-    struct hf_trailer trailer;
+    struct hf_footer footer;
     size_t size;
-    if (event->ptr == NULL || find_block(event->ptr, &trailer, &size) != event->ptr)
+    if (event->ptr == NULL || find_block(event->ptr, &footer, &size) != event->ptr)
         return;
     event->allocator = "heap";
-    event->allocated_site = trailer.site;
+    event->allocated_site = footer.site;
     event->bytes = size != SIZE_MAX ? size : 0;
 }
 
@@ -63,10 +63,10 @@ static void say_block(struct hf_event *event)
 
 static bool is_block(const void *value, const struct link_map *map)
 {
-    struct hf_trailer trailer;
+    struct hf_footer footer;
     size_t size;
     (void)map;
-    return find_block(value, &trailer, &size) != NULL;
+    return find_block(value, &footer, &size) != NULL;
 }
 
 static void judge_fault(const siginfo_t *info, const void *context)

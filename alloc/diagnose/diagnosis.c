@@ -1,6 +1,6 @@
 /*
  * Owns the beginning and the end of a diagnosis: reads HOMEFREE_DIAGNOSE, makes the report's
- * folder, registers what happens in forked children, and prints the summary.
+ * directory, registers what happens in forked children, and prints the summary.
  *
  * The constructor runs after libhomefree's (loader/init.c). Calls that came earlier are recorded in
  * memory and reach the file now. The process that the user started prints a summary; its children
@@ -16,11 +16,11 @@
 #include "alloc/diagnose/counts.h"
 #include "alloc/diagnose/elsewhere.h"
 #include "alloc/diagnose/findings.h"
+#include "alloc/diagnose/guarded_samples.h"
+#include "alloc/diagnose/guarded_samples_hosted.h"
 #include "alloc/diagnose/known_sites.h"
 #include "alloc/diagnose/leaks.h"
 #include "alloc/diagnose/report_file.h"
-#include "alloc/diagnose/sampled.h"
-#include "alloc/diagnose/sampled_hosted.h"
 #include "alloc/diagnose/sampling.h"
 #include "alloc/diagnose/signals.h"
 #include "alloc/diagnose/sites.h"
@@ -144,12 +144,12 @@ static void read_root(const char *options)
     }
 }
 
-static void take_folder(const char *value)
+static void take_directory(const char *value)
 {
     if (value[0] == '/')
-        (void)snprintf(hf_diagnose.folder, sizeof hf_diagnose.folder, "%s", value);
+        (void)snprintf(hf_diagnose.directory, sizeof hf_diagnose.directory, "%s", value);
     else
-        warn("HOMEFREE_DIAGNOSE: folder is an absolute path, not ", value, 0);
+        warn("HOMEFREE_DIAGNOSE: directory is an absolute path, not ", value, 0);
 }
 
 static void take_sites(const char *value)
@@ -217,18 +217,18 @@ static void read_sites(void)
              sites_path, error == -ENOEXEC ? 0 : -error);
 }
 
-/* Without a folder from the environment: an ancestor's, which may have started this process with an
- * environment of its own making, or one in the current folder. */
-static void choose_folder(void)
+/* Without a directory from the environment: an ancestor's, which may have started this process with
+ * an environment of its own making, or one in the current directory. */
+static void choose_directory(void)
 {
     char here[512];
-    if (hf_ancestors_folder(hf_diagnose.folder, sizeof hf_diagnose.folder)) {
+    if (hf_ancestors_directory(hf_diagnose.directory, sizeof hf_diagnose.directory)) {
         root = getppid();
         return;
     }
     if (getcwd(here, sizeof here) != NULL)
-        (void)snprintf(hf_diagnose.folder, sizeof hf_diagnose.folder, "%s/homefree-report.%d", here,
-                       (int)getpid());
+        (void)snprintf(hf_diagnose.directory, sizeof hf_diagnose.directory, "%s/homefree-report.%d",
+                       here, (int)getpid());
 }
 
 /* Replaces a variable where it lies. Programs such as bash have a setenv() of their own. */
@@ -254,9 +254,9 @@ static void tell_children(void)
                        options, (int)root, errors_go_to.device, errors_go_to.file);
     else
         (void)snprintf(variable, sizeof variable,
-                       HF_DIAGNOSE_VARIABLE "=mode:%s,folder:%s,root:%d,stderr:%ju-%ju",
-                       modes[hf_diagnose.mode], hf_diagnose.folder, (int)root, errors_go_to.device,
-                       errors_go_to.file);
+                       HF_DIAGNOSE_VARIABLE "=mode:%s,directory:%s,root:%d,stderr:%ju-%ju",
+                       modes[hf_diagnose.mode], hf_diagnose.directory, (int)root,
+                       errors_go_to.device, errors_go_to.file);
     if (!replace_variable(variable))
         (void)setenv(HF_DIAGNOSE_VARIABLE, strchr(variable, '=') + 1, 1);
 }
@@ -264,9 +264,9 @@ static void tell_children(void)
 /* ---- the header ---- */
 
 /* Cuts the text short if it does not fit. */
-static void copy_text(char *to, size_t room, const char *text)
+static void copy_text(char *to, size_t capacity, const char *text)
 {
-    size_t length = strnlen(text, room - 1);
+    size_t length = strnlen(text, capacity - 1);
     memcpy(to, text, length);
     to[length] = '\0';
 }
@@ -294,13 +294,13 @@ static void fill_header(struct hf_report_header *header)
 static void make_file(void)
 {
     static bool warned;
-    if (hf_diagnose.folder[0] == '\0' || !hf_report_lock())
+    if (hf_diagnose.directory[0] == '\0' || !hf_report_lock())
         return;
-    int error = hf_report_to_file(hf_diagnose.folder);
+    int error = hf_report_to_file(hf_diagnose.directory);
     hf_report_unlock();
     if (error != 0 && error != -EMFILE && !warned) {
         warned = true;
-        warn("cannot write a report into ", hf_diagnose.folder, -error);
+        warn("cannot write a report into ", hf_diagnose.directory, -error);
     }
 }
 
@@ -373,7 +373,7 @@ static void print_summary(enum hf_report_end end, pid_t process)
     }
     if (hf_report_path()[0] != '\0') {
         hf_text_add(&text, "; 'homefree report ");
-        hf_text_add(&text, hf_diagnose.folder);
+        hf_text_add(&text, hf_diagnose.directory);
         hf_text_add(&text, "' shows more");
     }
     hf_text_write(&text);
@@ -401,7 +401,7 @@ void hf_diagnose_confine(void)
     if (hf_report_is_confined() || !hf_report_is_own())
         return;
     hf_sampling_stop();
-    (void)hf_sampled_yield();
+    (void)hf_guarded_yield();
     hf_timeline_stop();
     make_file();
     wanted = is_wanted();
@@ -444,7 +444,7 @@ static void become_root(void)
 /* Whether a block may be sampled now. */
 static bool can_sample(void)
 {
-    return hf_sampled_has_room() && hf_signals_see_accesses();
+    return hf_guarded_has_capacity() && hf_signals_see_accesses();
 }
 
 /* Priority 102: after libhomefree's own constructor. */
@@ -459,7 +459,7 @@ __attribute__((constructor(102))) static void start_diagnosis(void)
         if (options != NULL)
             read_options(options);
         else
-            choose_folder();
+            choose_directory();
         const bool begins = root == 0;
         if (begins)
             become_root();
@@ -467,10 +467,10 @@ __attribute__((constructor(102))) static void start_diagnosis(void)
             tell_children();
         if (sites_path[0] != '\0')
             read_sites();
-        if (hf_diagnose.folder[0] != '\0' && mkdir(hf_diagnose.folder, 0700) != 0 &&
+        if (hf_diagnose.directory[0] != '\0' && mkdir(hf_diagnose.directory, 0700) != 0 &&
             errno != EEXIST) {
-            warn("cannot make the report's folder ", hf_diagnose.folder, errno);
-            hf_diagnose.folder[0] = '\0';
+            warn("cannot make the report's directory ", hf_diagnose.directory, errno);
+            hf_diagnose.directory[0] = '\0';
         }
     }
     if (hf_report_header() == NULL)
@@ -484,7 +484,7 @@ __attribute__((constructor(102))) static void start_diagnosis(void)
     hf_timeline_start();
     if (hf_diagnose.mode != HF_REPORT_COUNT && sample_every != 0) {
         hf_signals_watch_accesses();
-        hf_sampled_start(&hf_sampled_hosted, sample_every <= HF_SAMPLING_OFTEN);
+        hf_guarded_start(&hf_guarded_hosted, sample_every <= HF_SAMPLING_OFTEN);
         hf_sampling_start(sample_every, !sample_asked, can_sample);
     }
 }

@@ -199,28 +199,28 @@ static bool is_indirect(uint32_t site)
     return hf_deep_has(map) || is_in_operator(map, caller);
 }
 
-void hf_fault_check(const void *ptr, struct hf_trailer trailer, size_t asked,
-                    struct hf_stated stated, enum hf_report_function function, uint32_t freed_site)
+void hf_fault_check(const void *ptr, struct hf_footer footer, size_t asked, struct hf_stated stated,
+                    enum hf_report_function function, uint32_t freed_site)
 {
     struct hf_event event = {
         .ptr = ptr,
         .allocator = heap_name,
-        .allocated_site = trailer.site,
+        .allocated_site = footer.site,
         .freed_site = freed_site,
         .bytes = asked != SIZE_MAX ? asked : 0,
     };
     const char *interface = interface_of(function);
     if (interface != NULL) {
         event.rule = HF_FAULT_FOREIGN_FREE;
-        if (!hf_fault_free_fits(trailer.kind, function) && !would_serve(interface))
+        if (!hf_fault_free_fits(footer.kind, function) && !would_serve(interface))
             hf_finding(&event);
         return;
     }
-    if (!hf_fault_free_fits(trailer.kind, function)) {
-        if (is_python_kind(trailer.kind) && !hf_python_is_watched())
+    if (!hf_fault_free_fits(footer.kind, function)) {
+        if (is_python_kind(footer.kind) && !hf_python_is_watched())
             return;
-        event.rule = rule_of(trailer.kind, function);
-        if (!is_indirect(trailer.site) && !is_indirect(freed_site))
+        event.rule = rule_of(footer.kind, function);
+        if (!is_indirect(footer.site) && !is_indirect(freed_site))
             hf_finding(&event);
         return; /* what else is wrong follows from that */
     }
@@ -293,10 +293,10 @@ static bool find_hosted(const void *ptr, const struct hf_owner *owner, uint32_t 
 
 /* ---- pointers that are no block ---- */
 
-bool hf_fault_no_block(const void *ptr, size_t room, uint32_t freed_site)
+bool hf_fault_no_block(const void *ptr, size_t capacity, uint32_t freed_site)
 {
     struct hf_event event = {.ptr = ptr, .allocator = heap_name, .freed_site = freed_site};
-    struct hf_trailer trailer;
+    struct hf_footer footer;
     const void *block;
     if (hf_hosted_of(ptr) != NULL) {
         struct hf_owner owner = {.size = sizeof owner};
@@ -304,10 +304,10 @@ bool hf_fault_no_block(const void *ptr, size_t room, uint32_t freed_site)
                find_hosted(ptr, &owner, freed_site);
     }
     size_t size = hf_plain_block(ptr, &block);
-    if (room != 0 && hf_trailer_read(ptr, room, &trailer) == HF_TRAILER_FREED) {
+    if (capacity != 0 && hf_footer_read(ptr, capacity, &footer) == HF_FOOTER_FREED) {
         event.rule = HF_FAULT_DOUBLE_FREE;
-        event.allocated_site = trailer.site;
-        event.first_freed_site = (uint32_t)trailer.slack;
+        event.allocated_site = footer.site;
+        event.first_freed_site = (uint32_t)footer.slack;
     } else if (size == 0 && !hf_region_was_reached(ptr)) {
         event.rule = HF_FAULT_UNMAPPED_FREE;
         event.allocator = NULL;
@@ -315,16 +315,16 @@ bool hf_fault_no_block(const void *ptr, size_t room, uint32_t freed_site)
         event.rule = HF_FAULT_DOUBLE_FREE;
     } else if (block != ptr) {
         event.rule = HF_FAULT_INTERIOR_FREE;
-        const enum hf_trailer_state state = hf_trailer_read(block, size, &trailer);
-        if (state != HF_TRAILER_DAMAGED)
-            event.allocated_site = trailer.site;
-        if (state == HF_TRAILER_LIVE)
-            event.bytes = hf_trailer_asked(size, trailer);
+        const enum hf_footer_state state = hf_footer_read(block, size, &footer);
+        if (state != HF_FOOTER_DAMAGED)
+            event.allocated_site = footer.site;
+        if (state == HF_FOOTER_LIVE)
+            event.bytes = hf_footer_asked(size, footer);
     } else {
         event.rule = HF_FAULT_OVERRUN;
-        if (hf_trailer_survives(ptr, size, &trailer)) {
-            event.allocated_site = trailer.site;
-            event.bytes = hf_trailer_asked(size, trailer);
+        if (hf_footer_survives(ptr, size, &footer)) {
+            event.allocated_site = footer.site;
+            event.bytes = hf_footer_asked(size, footer);
         }
     }
     hf_finding(&event);

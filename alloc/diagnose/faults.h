@@ -1,5 +1,5 @@
 /*
- * Faults: judges a free by what is known of its block. diagnosed.c calls it; findings.h records.
+ * Faults: judges a free by what is known of its block. debug_heap.c calls it; findings.h records.
  *
  * Any thread, at any stage; owns nothing. Looking for the owner of a pointer that no allocator is
  * known for reads /proc/self/maps.
@@ -8,7 +8,7 @@
 #define HOMEFREE_FAULTS_H
 
 #include "alloc/diagnose/event.h"
-#include "alloc/diagnose/trailers.h"
+#include "alloc/diagnose/footers.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -24,12 +24,12 @@ static inline bool hf_fault_free_fits(enum hf_block_kind kind, enum hf_report_fu
 enum hf_report_function hf_fault_function(const char *name);
 
 /* Records a free that does not fit its block: by its kind, the stated size or the alignment. */
-void hf_fault_check(const void *ptr, struct hf_trailer trailer, size_t asked,
-                    struct hf_stated stated, enum hf_report_function function, uint32_t freed_site);
+void hf_fault_check(const void *ptr, struct hf_footer footer, size_t asked, struct hf_stated stated,
+                    enum hf_report_function function, uint32_t freed_site);
 
-/* Handles a pointer of the region that has no trailer of a live block. room: from hf_heap_room().
+/* Handles a pointer of the region that has no footer of a live block. room: from hf_heap_room().
  * Returns whether the plain heap must free it all the same. */
-bool hf_fault_no_block(const void *ptr, size_t room, uint32_t freed_site);
+bool hf_fault_no_block(const void *ptr, size_t capacity, uint32_t freed_site);
 
 /* Handles a pointer outside the region that is freed or resized. Returns whether the call may go
  * on. */

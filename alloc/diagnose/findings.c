@@ -166,8 +166,8 @@ static void record(const struct hf_event *event)
             finding = add(event, allocator, key, frames, depth);
         if (finding != NULL)
             count(finding, event);
-        if ((finding != NULL || taken) && hf_diagnose.folder[0] != '\0')
-            (void)hf_report_to_file(hf_diagnose.folder);
+        if ((finding != NULL || taken) && hf_diagnose.directory[0] != '\0')
+            (void)hf_report_to_file(hf_diagnose.directory);
         hf_report_unlock();
         if (finding != NULL)
             return;

@@ -37,8 +37,8 @@ void hf_findings_allocator(uint32_t allocator, const char **name, const char **o
 /* Mode and options, for the whole of diagnose/. Set once, while the process starts. */
 struct hf_diagnose {
     enum hf_report_mode mode;
-    char folder[1024]; /* of the report; "" if there is none */
-    bool leaks;        /* are looked for at the end */
+    char directory[1024]; /* of the report; "" if there is none */
+    bool leaks;           /* are looked for at the end */
 };
 extern struct hf_diagnose hf_diagnose __attribute__((visibility("hidden")));
 

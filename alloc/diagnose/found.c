@@ -39,17 +39,18 @@ int hf_findings_begin(struct hf_findings **out)
         return -EINVAL;
     if (hf_diagnose.mode == HF_REPORT_COUNT)
         return -ENOTSUP;
-    const uint32_t room = hf_findings_number(); /* only grows; what is added meanwhile is found */
+    const uint32_t capacity =
+        hf_findings_number(); /* only grows; what is added meanwhile is found */
     struct hf_findings *findings =
-        hf_plain_malloc(sizeof *findings + room * sizeof findings->before[0]);
+        hf_plain_malloc(sizeof *findings + capacity * sizeof findings->before[0]);
     if (findings == NULL)
         return -ENOMEM;
-    *findings = (struct hf_findings){.process = getpid(), .known = room};
+    *findings = (struct hf_findings){.process = getpid(), .known = capacity};
     if (!hf_report_lock()) {
         hf_plain_free(findings);
         return -EAGAIN;
     }
-    for (uint32_t i = 0; i < room; i++) {
+    for (uint32_t i = 0; i < capacity; i++) {
         const struct hf_report_finding *finding = hf_findings_at(i);
         findings->before[i].count = finding != NULL ? finding->count : 0;
         findings->before[i].bytes = finding != NULL ? finding->bytes : 0;

@@ -1,13 +1,13 @@
 /*
- * The frequent cases of the diagnosed heap, inlined into its entry points: what small.h can do.
- * Everything else is diagnosed.c's.
+ * The frequent cases of the debug heap, inlined into its entry points: what small.h can do.
+ * Everything else is debug_heap.c's.
  *
- * The rules of diagnosed.h hold. Owns nothing.
+ * The rules of debug_heap.h hold. Owns nothing.
  */
 #ifndef HOMEFREE_HOT_H
 #define HOMEFREE_HOT_H
 
-#include "alloc/diagnose/diagnosed.h"
+#include "alloc/diagnose/debug_heap.h"
 #include "alloc/diagnose/sampling.h"
 #include "alloc/diagnose/small_blocks.h"
 #include "alloc/trace/watch.h"
@@ -31,10 +31,10 @@ hf_hot_allocate(size_t size, enum hf_report_function function, bool ours)
     ((struct hf_call_site){function, hf_hot_caller(ours, __builtin_return_address(0))})
     /* The process's first allocation is due. */
     if (HF_UNLIKELY(size > HF_SMALL_MAX) || hf_sampling_due())
-        return hf_diagnosed_allocate(0, size, HF_HOT_CALL);
-    const struct hf_taken taken = hf_heap_take(size + HF_TRAILER);
+        return hf_debug_heap_allocate(0, size, HF_HOT_CALL);
+    const struct hf_taken taken = hf_heap_take(size + HF_FOOTER);
     if (HF_UNLIKELY(taken.size == 0))
-        return hf_diagnosed_unmarked(taken.ptr, size, HF_HOT_CALL);
+        return hf_debug_heap_unmarked(taken.ptr, size, HF_HOT_CALL);
     return hf_block_mark_taken(taken, size, HF_HOT_CALL);
 #undef HF_HOT_CALL
 }
@@ -44,7 +44,7 @@ static inline __attribute__((always_inline)) void hf_hot_free(void *ptr, struct 
                                                               struct hf_call_site call)
 {
     if (HF_UNLIKELY(!hf_small_free(ptr, stated, call, 0)))
-        hf_diagnosed_free(ptr, stated, call);
+        hf_debug_heap_free(ptr, stated, call);
 }
 
 #endif

@@ -9,16 +9,16 @@
 static uint32_t ended;
 static bool (*held)(const void *block);
 
-static void see_block(const void *block, size_t room, struct hf_trailer trailer, bool is_live)
+static void see_block(const void *block, size_t capacity, struct hf_footer footer, bool is_live)
 {
-    if (!is_live || hf_interpreter_of_site(trailer.site) != ended || held(block))
+    if (!is_live || hf_interpreter_of_site(footer.site) != ended || held(block))
         return;
-    const size_t asked = hf_trailer_asked(room, trailer);
+    const size_t asked = hf_footer_asked(capacity, footer);
     const struct hf_event event = {
         .rule = HF_FAULT_INTERPRETER_LEAK,
         .ptr = block,
         .allocator = "heap",
-        .allocated_site = trailer.site,
+        .allocated_site = footer.site,
         .bytes = asked != SIZE_MAX ? asked : 0,
         .said = ended,
     };

@@ -3,7 +3,7 @@
  * See known_sites.h.
  *
  * Constraint: the files are hostile. Each is copied into memory of its own (a mapped one could be
- * cut short meanwhile), and every number and position in it is checked. A folder is read up to
+ * cut short meanwhile), and every number and position in it is checked. A directory is read up to
  * limits.
  */
 #include "alloc/diagnose/known_sites.h"
@@ -118,7 +118,8 @@ static void find_chunks(struct recorded *file, size_t size, uint16_t *numbers)
 static const void *get(const struct recorded *file, enum hf_report_type type, size_t size,
                        uint32_t number)
 {
-    const size_t room = BODY / size, index = number / room, offset = number % room * size;
+    const size_t capacity = BODY / size, index = number / capacity,
+                 offset = number % capacity * size;
     if (index >= file->counts[type])
         return NULL;
     const struct hf_report_chunk *chunk = chunk_at(file, type, index);
@@ -178,22 +179,22 @@ static int take_open_file(int file, const struct stat *status, size_t *left)
         return -EFBIG;
     const size_t size = (size_t)status->st_size;
     const size_t numbers = (size + 1) / 2 * 2; /* lie behind the contents */
-    const size_t room = numbers + size / HF_REPORT_CHUNK * sizeof(uint16_t);
+    const size_t capacity = numbers + size / HF_REPORT_CHUNK * sizeof(uint16_t);
     size_t done = 0;
     if (size == 0)
         return -ENOEXEC;
     *left -= size;
-    char *bytes = mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *bytes = mmap(NULL, capacity, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (bytes == MAP_FAILED)
         return -errno;
     for (ssize_t got = 1; got > 0 && done<size; done += got> 0 ? (size_t)got : 0)
         got = read(file, bytes + done, size - done);
     const int error = take_contents(bytes, done, (uint16_t *)(void *)(bytes + numbers));
-    (void)munmap(bytes, room);
+    (void)munmap(bytes, capacity);
     return error;
 }
 
-/* ---- files and folders ---- */
+/* ---- files and directories ---- */
 
 static bool is_report(const char *name)
 {
@@ -201,9 +202,9 @@ static bool is_report(const char *name)
     return length > suffix && strcmp(name + length - suffix, HF_REPORT_SUFFIX) == 0;
 }
 
-static int take(int folder, const char *name, size_t *left, struct stat *status, int *opened)
+static int take(int directory, const char *name, size_t *left, struct stat *status, int *opened)
 {
-    const int file = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    const int file = openat(directory, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     *opened = -1;
     if (file < 0)
         return -errno;
@@ -219,21 +220,21 @@ static int take(int folder, const char *name, size_t *left, struct stat *status,
 }
 
 /* Returns 0 if one of the files is a report. */
-static int take_folder(int folder, size_t *left)
+static int take_directory(int directory, size_t *left)
 {
     _Alignas(struct dirent64) char entries[4096];
     struct stat status;
     int inner, result = -ENOEXEC, files = 0;
     long got;
     /* readdir(3) would allocate. */
-    while ((got = syscall(SYS_getdents64, folder, entries, sizeof entries)) > 0)
+    while ((got = syscall(SYS_getdents64, directory, entries, sizeof entries)) > 0)
         for (long at = 0; at < got && files < FILES_MAX;) {
             const struct dirent64 *entry = (const void *)(entries + at);
             at += entry->d_reclen;
             if (!is_report(entry->d_name))
                 continue;
             files++;
-            const int error = take(folder, entry->d_name, left, &status, &inner);
+            const int error = take(directory, entry->d_name, left, &status, &inner);
             if (inner >= 0)
                 (void)close(inner);
             if (error == 0)
@@ -246,12 +247,12 @@ int hf_known_sites_read(const char *path)
 {
     size_t left = BYTES_MAX;
     struct stat status;
-    int folder;
+    int directory;
     const int saved_errno = errno;
-    int error = take(AT_FDCWD, path, &left, &status, &folder);
+    int error = take(AT_FDCWD, path, &left, &status, &directory);
     if (error == -EISDIR) {
-        error = take_folder(folder, &left);
-        (void)close(folder);
+        error = take_directory(directory, &left);
+        (void)close(directory);
     }
     errno = saved_errno;
     return error;

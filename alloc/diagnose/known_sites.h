@@ -1,7 +1,7 @@
 /*
  * Known sites: the allocating places of the findings in an earlier report (`--sites`). What a later
  * run allocates there is remembered with its stack from the first block on; where the finding was
- * an access, it gets a guard page, too (sampled.h).
+ * an access, it gets a guard page, too (guarded_samples.h).
  *
  * Read once, while the process starts; asking is for any thread, and takes no lock.
  */
@@ -10,9 +10,9 @@
 
 #include "alloc/diagnose/report_format.h"
 
-/* Reads a report: a file, or the files in a folder. It may be cut short, damaged or hostile; what
- * is wrong in it is left out. Returns 0 or a negative errno; -ENOEXEC if there is no report of this
- * version. Allocates nothing. */
+/* Reads a report: a file, or the files in a directory. It may be cut short, damaged or hostile;
+ * what is wrong in it is left out. Returns 0 or a negative errno; -ENOEXEC if there is no report of
+ * this version. Allocates nothing. */
 int hf_known_sites_read(const char *path);
 
 enum hf_known {

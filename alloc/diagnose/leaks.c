@@ -37,11 +37,11 @@ static bool is_own(uint32_t site)
            hf_dynlink_find_fast((const char *)address - 1) == hf_dynlink_find_fast(&hf_region);
 }
 
-static void see_free(const void *block, size_t room, struct hf_trailer trailer, bool is_live)
+static void see_free(const void *block, size_t capacity, struct hf_footer footer, bool is_live)
 {
     (void)block;
-    (void)room;
-    const uint32_t site = hf_stack_base(trailer.site), freed = trailer.slack;
+    (void)capacity;
+    const uint32_t site = hf_stack_base(footer.site), freed = footer.slack;
     if (is_live || site == 0 || site >= HF_SITES_ROOM || freed == 0 || freed >= HF_SITES_ROOM ||
         freed_by[site] != 0 || hf_site_object(site) == hf_site_object(freed) ||
         hf_site_object(site) == 0 || hf_site_object(freed) == 0 || is_own(site) || is_own(freed) ||
@@ -51,30 +51,30 @@ static void see_free(const void *block, size_t room, struct hf_trailer trailer, 
     handed_over++;
 }
 
-static bool is_suspect(struct hf_trailer trailer, bool is_live)
+static bool is_suspect(struct hf_footer footer, bool is_live)
 {
-    const uint32_t site = hf_stack_base(trailer.site);
+    const uint32_t site = hf_stack_base(footer.site);
     return is_live && site < HF_SITES_ROOM && freed_by[site] != 0;
 }
 
-static void see_suspect(const void *block, size_t room, struct hf_trailer trailer, bool is_live)
+static void see_suspect(const void *block, size_t capacity, struct hf_footer footer, bool is_live)
 {
     (void)block;
-    (void)room;
-    suspects += is_suspect(trailer, is_live);
+    (void)capacity;
+    suspects += is_suspect(footer, is_live);
 }
 
-static void see_leak(const void *block, size_t room, struct hf_trailer trailer, bool is_live)
+static void see_leak(const void *block, size_t capacity, struct hf_footer footer, bool is_live)
 {
-    if (!is_suspect(trailer, is_live) || hf_reachable_is(block))
+    if (!is_suspect(footer, is_live) || hf_reachable_is(block))
         return;
-    const size_t asked = hf_trailer_asked(room, trailer);
+    const size_t asked = hf_footer_asked(capacity, footer);
     const struct hf_event event = {
         .rule = HF_FAULT_BOUNDARY_LEAK,
         .ptr = block,
         .allocator = "heap",
-        .allocated_site = trailer.site,
-        .first_freed_site = freed_by[hf_stack_base(trailer.site)],
+        .allocated_site = footer.site,
+        .first_freed_site = freed_by[hf_stack_base(footer.site)],
         .bytes = asked != SIZE_MAX ? asked : 0,
     };
     hf_finding(&event);

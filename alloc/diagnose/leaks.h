@@ -3,7 +3,7 @@
  *
  * - nothing in the process points to it or into it any more (reachable.h), and
  * - another block that was allocated at the same place was freed by another object, and its memory
- *   has not been used again, so that its trailer still says so.
+ *   has not been used again, so that its footer still says so.
  *
  * So the place is known to hand its blocks over, and the finding names who frees such blocks. What
  * a place allocates that only ever frees its own blocks is no leak across objects, and a place none

@@ -4,10 +4,10 @@
  * (reachable.h).
  */
 #include "alloc/diagnose/findings.h"
+#include "alloc/diagnose/footers.h"
 #include "alloc/diagnose/reachable.h"
 #include "alloc/diagnose/sites.h"
 #include "alloc/diagnose/stacks.h"
-#include "alloc/diagnose/trailers.h"
 #include "alloc/heap/internal.h"
 #include "alloc/trace/watch_report.h"
 
@@ -16,32 +16,32 @@
 #include <errno.h>
 
 /* Whether it is a live block that a module allocated. */
-static bool is_suspect(const void *block, struct hf_trailer *trailer, size_t *room)
+static bool is_suspect(const void *block, struct hf_footer *footer, size_t *capacity)
 {
-    *room = hf_heap_room(block);
-    return *room != 0 && hf_trailer_read(block, *room, trailer) == HF_TRAILER_LIVE &&
-           hf_site_is_module(hf_stack_base(trailer->site));
+    *capacity = hf_heap_capacity(block);
+    return *capacity != 0 && hf_footer_read(block, *capacity, footer) == HF_FOOTER_LIVE &&
+           hf_site_is_module(hf_stack_base(footer->site));
 }
 
 static void count_suspect(const void *block, void *count)
 {
-    struct hf_trailer trailer;
-    size_t room;
-    *(uint64_t *)count += is_suspect(block, &trailer, &room);
+    struct hf_footer footer;
+    size_t capacity;
+    *(uint64_t *)count += is_suspect(block, &footer, &capacity);
 }
 
 static void report_lost(const void *block, void *count)
 {
-    struct hf_trailer trailer;
-    size_t room;
-    if (!is_suspect(block, &trailer, &room) || hf_reachable_is(block))
+    struct hf_footer footer;
+    size_t capacity;
+    if (!is_suspect(block, &footer, &capacity) || hf_reachable_is(block))
         return;
-    const size_t asked = hf_trailer_asked(room, trailer);
+    const size_t asked = hf_footer_asked(capacity, footer);
     const struct hf_event event = {
         .rule = HF_FAULT_LOST_BLOCK,
         .ptr = block,
         .allocator = "heap",
-        .allocated_site = trailer.site,
+        .allocated_site = footer.site,
         .bytes = asked != SIZE_MAX ? asked : 0, /* unknown: what stood in front was damaged */
     };
     hf_finding(&event);

@@ -1,10 +1,10 @@
 /* See marking.h. */
 #include "alloc/diagnose/marking.h"
 
+#include "alloc/diagnose/guarded_samples.h"
 #include "alloc/diagnose/interpreter_sites.h"
 #include "alloc/diagnose/plain.h"
 #include "alloc/diagnose/report_file.h"
-#include "alloc/diagnose/sampled.h"
 #include "alloc/diagnose/sampling.h"
 #include "alloc/diagnose/sites.h"
 #include "alloc/diagnose/stacks.h"
@@ -80,13 +80,13 @@ static size_t alignment_of(const void *ptr, enum hf_report_function function)
     }
 }
 
-/* A sampled block instead of ptr, counted, for a site whose blocks all get one; NULL: none now. */
+/* A guarded sample instead of ptr, counted, for a site whose blocks all get one; NULL: none now. */
 static void *moved_to_sampled(void *ptr, size_t size, struct hf_site site, struct hf_call_site call)
 {
     if (HF_LIKELY((site.deep & HF_SITE_SAMPLED) == 0) || !hf_sampling_is_possible() ||
         hf_is_watched())
         return NULL;
-    void *sampled = hf_sampled_allocate(alignment_of(ptr, call.function), size, site,
+    void *sampled = hf_guarded_allocate(alignment_of(ptr, call.function), size, site,
                                         (enum hf_block_kind)hf_block_kinds[call.function]);
     if (sampled == NULL)
         return NULL;
@@ -96,14 +96,14 @@ static void *moved_to_sampled(void *ptr, size_t size, struct hf_site site, struc
     return sampled;
 }
 
-void *hf_block_mark(void *ptr, size_t room, size_t size, struct hf_call_site call)
+void *hf_block_mark(void *ptr, size_t capacity, size_t size, struct hf_call_site call)
 {
     if (HF_UNLIKELY(hf_report_header() == NULL))
         hf_report_begin();
-    const size_t slack = room - HF_TRAILER - size;
+    const size_t slack = capacity - HF_FOOTER - size;
     const struct hf_recent *recent = find_recent(ptr, call);
     if (recent != NULL) {
-        hf_trailer_write_live(ptr, room, recent->base, slack);
+        hf_footer_write_live(ptr, capacity, recent->base, slack);
         hf_count_again(recent->pair, size);
         return ptr;
     }
@@ -118,7 +118,7 @@ void *hf_block_mark(void *ptr, size_t room, size_t size, struct hf_call_site cal
     }
     if (HF_UNLIKELY(hf_interpreter_now != 0))
         number = hf_interpreter_site(number);
-    hf_trailer_write_live(ptr, room, hf_trailer_base(number, kind), slack);
+    hf_footer_write_live(ptr, capacity, hf_footer_base(number, kind), slack);
     struct hf_report_pair *pair = hf_count(site.object, HF_REPORT_ALLOCATED, size);
     if (pair == NULL || site.number == 0)
         return ptr;

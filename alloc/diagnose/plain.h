@@ -1,7 +1,7 @@
 /*
  * The plain heap beneath the diagnosed one: what the front end implements (heap/front_end.h), under
  * the names that rename.txt gives it in libhomefree-diagnose.so. Everything above calls the names
- * of front_end.h, and so gets the diagnosed heap.
+ * of front_end.h, and so gets the debug heap.
  *
  * Owns nothing. The rules of that header hold.
  */

@@ -45,12 +45,12 @@ DEFINE(void *, malloc, size_t size)
 
 DEFINE(void *, calloc, size_t count, size_t size)
 {
-    return hf_diagnosed_clear(count, size, HF_CALL(calloc));
+    return hf_debug_heap_clear(count, size, HF_CALL(calloc));
 }
 
 DEFINE(void *, realloc, void *ptr, size_t size)
 {
-    return hf_diagnosed_resize(ptr, size, HF_CALL(realloc));
+    return hf_debug_heap_resize(ptr, size, HF_CALL(realloc));
 }
 
 DEFINE(void *, reallocarray, void *ptr, size_t count, size_t size)
@@ -60,27 +60,27 @@ DEFINE(void *, reallocarray, void *ptr, size_t count, size_t size)
         return NULL;
     if (hf_array_is_served_in_front(ptr))
         return hf_libc()->realloc(NULL, bytes);
-    return hf_diagnosed_resize(ptr, bytes, HF_CALL(reallocarray));
+    return hf_debug_heap_resize(ptr, bytes, HF_CALL(reallocarray));
 }
 
 DEFINE(void *, aligned_alloc, size_t alignment, size_t size)
 {
-    return hf_diagnosed_aligned(alignment, size, HF_CALL(aligned_alloc));
+    return hf_debug_heap_aligned(alignment, size, HF_CALL(aligned_alloc));
 }
 
 DEFINE(void *, memalign, size_t alignment, size_t size)
 {
-    return hf_diagnosed_aligned(alignment, size, HF_CALL(memalign));
+    return hf_debug_heap_aligned(alignment, size, HF_CALL(memalign));
 }
 
 DEFINE(int, posix_memalign, void **out, size_t alignment, size_t size)
 {
-    return hf_diagnosed_posix_memalign(out, alignment, size, HF_CALL(posix_memalign));
+    return hf_debug_heap_posix_memalign(out, alignment, size, HF_CALL(posix_memalign));
 }
 
 DEFINE(void *, valloc, size_t size)
 {
-    return hf_diagnosed_allocate((size_t)sysconf(_SC_PAGESIZE), size, HF_CALL(valloc));
+    return hf_debug_heap_allocate((size_t)sysconf(_SC_PAGESIZE), size, HF_CALL(valloc));
 }
 
 DEFINE(void *, pvalloc, size_t size)
@@ -88,14 +88,14 @@ DEFINE(void *, pvalloc, size_t size)
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     size_t rounded = size == 0 ? page : (size + page - 1) & -page;
     if (rounded >= size)
-        return hf_diagnosed_allocate(page, rounded, HF_CALL(pvalloc));
+        return hf_debug_heap_allocate(page, rounded, HF_CALL(pvalloc));
     errno = ENOMEM;
     return NULL;
 }
 
 DEFINE(size_t, malloc_usable_size, void *ptr)
 {
-    return hf_diagnosed_usable(ptr, HF_CALL(malloc_usable_size));
+    return hf_debug_heap_usable(ptr, HF_CALL(malloc_usable_size));
 }
 
 DEFINE(void, free, void *ptr)
@@ -115,7 +115,7 @@ DEFINE(void, free_sized, void *ptr, size_t size)
 
 DEFINE(void, free_aligned_sized, void *ptr, size_t alignment, size_t size)
 {
-    hf_diagnosed_free(ptr, (struct hf_stated){&size, &alignment}, HF_CALL(free_aligned_sized));
+    hf_debug_heap_free(ptr, (struct hf_stated){&size, &alignment}, HF_CALL(free_aligned_sized));
 }
 
 /* ---- what lies behind our functions ---- */
@@ -126,7 +126,7 @@ typedef void *any_function(size_t first, size_t second, size_t third);
 static any_function *next_definition(const char *name)
 {
     const struct link_map *first[HF_NAMESPACES_MAX];
-    const struct link_map *own = hf_dynlink_find(&hf_diagnosed_allocate);
+    const struct link_map *own = hf_dynlink_find(&hf_debug_heap_allocate);
     struct hf_object object;
     if (hf_dynlink_namespaces(first) != 0)
         for (const struct link_map *map = own != NULL ? own->l_next : first[0]; map != NULL;
@@ -182,7 +182,7 @@ static bool has_operator(const struct link_map *map)
 static bool decide_operators(void)
 {
     const struct link_map *first[HF_NAMESPACES_MAX];
-    const struct link_map *own = hf_dynlink_find(&hf_diagnosed_allocate);
+    const struct link_map *own = hf_dynlink_find(&hf_debug_heap_allocate);
     bool found = false;
     if (hf_dynlink_namespaces(first) != 0)
         for (const struct link_map *map = first[0]; map != NULL && map != own && !found;
@@ -216,22 +216,22 @@ static __attribute__((noreturn)) void cannot_throw(const char *name)
 
 /* Without memory, the runtime's operator finds that out for itself, calls the handler and throws.
  */
-#define NEW(symbol, parameters, alignment, second, third)                                     \
-    EXPORTED void *process##symbol parameters __asm__(#symbol);                               \
-    void *process##symbol parameters                                                          \
-    {                                                                                         \
-        static any_function *known;                                                           \
-        any_function *next;                                                                   \
-        if (are_programs() && (next = remember(#symbol, &known)) != NULL)                     \
-            return next(size, second, third);                                                 \
-        void *ptr = alignment == 0 ? hf_hot_allocate(size, HF_FUNCTION_##symbol, false)       \
-                                   : hf_diagnosed_allocate(alignment, size, HF_CALL(symbol)); \
-        if (__builtin_expect(ptr != NULL, 1))                                                 \
-            return ptr;                                                                       \
-        next = next_definition(#symbol);                                                      \
-        if (next == NULL)                                                                     \
-            cannot_throw(#symbol);                                                            \
-        return hf_diagnosed_claim(next(size, second, third), size, HF_CALL(symbol));          \
+#define NEW(symbol, parameters, alignment, second, third)                                      \
+    EXPORTED void *process##symbol parameters __asm__(#symbol);                                \
+    void *process##symbol parameters                                                           \
+    {                                                                                          \
+        static any_function *known;                                                            \
+        any_function *next;                                                                    \
+        if (are_programs() && (next = remember(#symbol, &known)) != NULL)                      \
+            return next(size, second, third);                                                  \
+        void *ptr = alignment == 0 ? hf_hot_allocate(size, HF_FUNCTION_##symbol, false)        \
+                                   : hf_debug_heap_allocate(alignment, size, HF_CALL(symbol)); \
+        if (__builtin_expect(ptr != NULL, 1))                                                  \
+            return ptr;                                                                        \
+        next = next_definition(#symbol);                                                       \
+        if (next == NULL)                                                                      \
+            cannot_throw(#symbol);                                                             \
+        return hf_debug_heap_claim(next(size, second, third), size, HF_CALL(symbol));          \
     }
 #define HF_NEW_0_0(symbol) NEW(symbol, (size_t size), 0, 0, 0)
 #define HF_NEW_1_0(symbol) NEW(symbol, (size_t size, size_t nothrow), 0, nothrow, 0)

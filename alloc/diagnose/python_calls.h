@@ -1,5 +1,5 @@
 /*
- * What CPython's hooks (loader/diagnose) tell the diagnosed heap: the block that the interpreter is
+ * What CPython's hooks (loader/diagnose) tell the debug heap: the block that the interpreter is
  * freeing or resizing in the calling thread. CPython passes a block that its allocator does not
  * know on to free() and realloc(), which would otherwise take it for one that the program passes
  * there.

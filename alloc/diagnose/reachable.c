@@ -8,9 +8,9 @@
 
 #include "alloc/base/dynlink.h"
 #include "alloc/base/maps.h"
+#include "alloc/diagnose/guarded_samples.h"
 #include "alloc/diagnose/plain.h"
 #include "alloc/diagnose/report_file.h"
-#include "alloc/diagnose/sampled.h"
 #include "alloc/heap/internal.h"
 #include "alloc/owner/hosted.h"
 #include "alloc/trace/watch.h"
@@ -196,23 +196,23 @@ static uint64_t word_at(const struct range *range, uintptr_t address)
 
 static void visit_range(const struct range *range, hf_block_visitor *visit)
 {
-    struct hf_trailer trailer;
+    struct hf_footer footer;
     const void *block;
     for (uintptr_t at = range->start; at < range->end && !late;) {
-        const size_t room = is_plain(at) ? hf_heap_room((const void *)at) : 0;
-        enum hf_trailer_state state = HF_TRAILER_DAMAGED;
-        if (room > HF_TRAILER && room <= range->end - at) {
-            const uintptr_t end = at + room;
-            state = hf_trailer_parse((const void *)at, room, word_at(range, end - WORD),
-                                     room > HF_SLACK_FAR ? word_at(range, end - 2 * WORD) : 0,
-                                     &trailer);
+        const size_t capacity = is_plain(at) ? hf_heap_capacity((const void *)at) : 0;
+        enum hf_footer_state state = HF_FOOTER_DAMAGED;
+        if (capacity > HF_FOOTER && capacity <= range->end - at) {
+            const uintptr_t end = at + capacity;
+            state = hf_footer_parse((const void *)at, capacity, word_at(range, end - WORD),
+                                    capacity > HF_SLACK_FAR ? word_at(range, end - 2 * WORD) : 0,
+                                    &footer);
         }
-        if (state == HF_TRAILER_LIVE &&
+        if (state == HF_FOOTER_LIVE &&
             (hf_plain_block((const void *)at, &block) == 0 || block != (const void *)at))
-            state = HF_TRAILER_DAMAGED;
-        if (state != HF_TRAILER_DAMAGED) {
-            visit((const void *)at, room, trailer, state == HF_TRAILER_LIVE);
-            at += room;
+            state = HF_FOOTER_DAMAGED;
+        if (state != HF_FOOTER_DAMAGED) {
+            visit((const void *)at, capacity, footer, state == HF_FOOTER_LIVE);
+            at += capacity;
         } else {
             at = is_plain(at) ? hf_heap_next(at) : (at | (page - 1)) + 1;
         }
@@ -227,7 +227,7 @@ void hf_reachable_each_block(hf_block_visitor *visit)
     for (size_t i = 0; i < range_count; i++)
         if (hf_owned((const void *)ranges[i].start)) /* its first page may be lent */
             visit_range(&ranges[i], visit);
-    hf_sampled_each(visit);
+    hf_guarded_each(visit);
 }
 
 static bool mark(uintptr_t start)
@@ -246,21 +246,21 @@ bool hf_reachable_is(const void *block)
 }
 
 /* The live block that an address lies in. is_new: unless it is marked, which spares reading its
- * trailer. */
+ * footer. */
 static bool find_block(uintptr_t address, bool is_new, struct block *out)
 {
     struct block *known = &recent[address >> 21 & (RECENT - 1)];
-    struct hf_trailer trailer;
+    struct hf_footer footer;
     const void *block;
     if (address - known->start < known->size) {
         *out = *known;
         return true;
     }
-    if (hf_sampled_holds((const void *)address)) {
-        out->size = hf_sampled_block((const void *)address, &block);
+    if (hf_guarded_holds((const void *)address)) {
+        out->size = hf_guarded_block((const void *)address, &block);
     } else {
         out->size = hf_plain_block((const void *)address, &block);
-        if (out->size <= HF_TRAILER || (is_new && hf_reachable_is(block)))
+        if (out->size <= HF_FOOTER || (is_new && hf_reachable_is(block)))
             return false;
         uint64_t end[2] = {0}; /* its last word, and in front of it the one that counts if far */
         const size_t size = out->size > HF_SLACK_FAR ? sizeof end : WORD;
@@ -270,12 +270,12 @@ static bool find_block(uintptr_t address, bool is_new, struct block *out)
             memcpy(to, from, size);
         else if (!hf_maps_read(from, to, size))
             return false;
-        /* Zeros are the trailer of an unknown site at some addresses; the heap's own blocks, whose
+        /* Zeros are the footer of an unknown site at some addresses; the heap's own blocks, whose
          * caches list blocks that nobody else points to any more, may end in them. */
         if (end[1] >> 16 == 0 ||
-            hf_trailer_parse(block, out->size, end[1], end[0], &trailer) != HF_TRAILER_LIVE)
+            hf_footer_parse(block, out->size, end[1], end[0], &footer) != HF_FOOTER_LIVE)
             return false;
-        out->size -= HF_TRAILER;
+        out->size -= HF_FOOTER;
     }
     out->start = (uintptr_t)block;
     if (out->size > CHUNK) /* finding it took long */
@@ -391,7 +391,7 @@ bool hf_reachable_mark(const void *stack)
     memset(recent, 0, sizeof recent);
     for (size_t i = 0; i < range_count && !is_late(); i++) {
         struct range range = ranges[i];
-        if (hf_sampled_holds((const void *)range.start))
+        if (hf_guarded_holds((const void *)range.start))
             continue;
         if (hf_owned((const void *)range.start)) {
             read_lent(&range);

@@ -11,7 +11,7 @@
 #ifndef HOMEFREE_REACHABLE_H
 #define HOMEFREE_REACHABLE_H
 
-#include "alloc/diagnose/trailers.h"
+#include "alloc/diagnose/footers.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -26,9 +26,9 @@ void hf_reachable_skip(const void *start, size_t size);
 
 void hf_reachable_end(void);
 
-/* Visits the trailers of all blocks whose trailer is whole, live ones and freed ones that were not
+/* Visits the footers of all blocks whose footer is whole, live ones and freed ones that were not
  * used again. */
-typedef void hf_block_visitor(const void *block, size_t room, struct hf_trailer trailer,
+typedef void hf_block_visitor(const void *block, size_t capacity, struct hf_footer footer,
                               bool is_live);
 void hf_reachable_each_block(hf_block_visitor *visit);
 

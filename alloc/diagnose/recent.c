@@ -126,7 +126,7 @@ void hf_recent_allocated(struct hf_call_site call, uint32_t site, enum hf_block_
 {
     remember(hf_recent_first(hf_recent_own, call.caller, 0),
              (struct hf_recent){.key = hf_recent_key(call, HF_RECENT_ALLOCATION),
-                                .base = hf_trailer_base(site, kind),
+                                .base = hf_footer_base(site, kind),
                                 .pair = pair});
 }
 
@@ -135,7 +135,7 @@ void hf_recent_allocated_for(struct hf_call_site call, uint32_t site, enum hf_bl
 {
     struct hf_recent *first = hf_recent_first(hf_recent_own, call.caller, 0);
     const struct hf_recent recent = {.key = hf_recent_key(call, HF_RECENT_ALLOCATION),
-                                     .base = hf_trailer_base(site, kind),
+                                     .base = hf_footer_base(site, kind),
                                      .freed = uses,
                                      .pair = pair};
     if (hf_recent_own != none)
@@ -157,11 +157,11 @@ void hf_recent_forget_own(void)
 void hf_recent_freed(struct hf_call_site call, uint32_t site, enum hf_block_kind kind,
                      uint32_t freed_site, struct hf_report_pair *pair)
 {
-    const uint64_t identity = hf_trailer_identity_of(site, kind);
+    const uint64_t identity = hf_footer_identity_of(site, kind);
     remember(hf_recent_first(hf_recent_own, call.caller, identity),
              (struct hf_recent){.key = hf_recent_key(call, HF_RECENT_FREE),
                                 .base = identity,
-                                .freed = hf_trailer_freed(site, freed_site),
+                                .freed = hf_footer_freed(site, freed_site),
                                 .pair = pair});
 }
 

@@ -1,8 +1,8 @@
 /*
  * Recent calls: what a thread remembers of the places where it allocated and freed, so that the
- * frequent case needs one lookup for the site, the trailer and the counter. Each thread has a table
+ * frequent case needs one lookup for the site, the footer and the counter. Each thread has a table
  * of its own, which belongs to its table of counts (counts.h). A call is remembered only after
- * diagnosed.c has handled one like it, without a fault: what is in a table needs no other check.
+ * debug_heap.c has handled one like it, without a fault: what is in a table needs no other check.
  *
  * A thread that has no table finds nothing in one that stays empty.
  *
@@ -13,16 +13,15 @@
 #define HOMEFREE_RECENT_H
 
 #include "alloc/diagnose/event.h"
-#include "alloc/diagnose/trailers.h"
+#include "alloc/diagnose/footers.h"
 
 #include <stdbool.h>
 
 /* One call. Of an allocation: from a place. Of a free: from a place, of the blocks of a site. */
 struct hf_recent {
-    uint64_t key; /* hf_recent_key(); 0: free. Other threads may clear it */
-    uint64_t
-        base; /* hf_trailer_base() of an allocated block; hf_trailer_identity() of a freed one */
-    uint64_t freed; /* hf_trailer_freed() of a freed one; uses left of an allocation, 0: no limit */
+    uint64_t key;  /* hf_recent_key(); 0: free. Other threads may clear it */
+    uint64_t base; /* hf_footer_base() of an allocated block; hf_footer_identity() of a freed one */
+    uint64_t freed; /* hf_footer_freed() of a freed one; uses left of an allocation, 0: no limit */
     struct hf_report_pair *pair;
 };
 
@@ -70,10 +69,10 @@ static inline bool hf_recent_allocation(struct hf_call_site call, size_t place,
 static inline bool hf_recent_free(const void *ptr, uint64_t word, struct hf_call_site call,
                                   size_t place, struct hf_recent **out)
 {
-    const uint64_t identity = hf_trailer_identity(ptr, word);
+    const uint64_t identity = hf_footer_identity(ptr, word);
     *out = hf_recent_first(hf_recent_own, call.caller, identity) + place;
     return hf_recent_is(*out, hf_recent_key(call, HF_RECENT_FREE)) &&
-           __builtin_expect((*out)->base == identity, 1) && hf_trailer_constant(word);
+           __builtin_expect((*out)->base == identity, 1) && hf_footer_constant(word);
 }
 
 /* Remembers a call of the calling thread, and the pair that counts it. */

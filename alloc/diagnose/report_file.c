@@ -316,11 +316,11 @@ static bool counts_bytes(enum hf_report_type type)
 static struct hf_report_chunk *chunk_for(enum hf_report_type type, size_t size)
 {
     struct hf_report_header *header = hf_report_header();
-    const size_t room = HF_REPORT_CHUNK - sizeof(struct hf_report_chunk);
-    if (header == NULL || size > room)
+    const size_t capacity = HF_REPORT_CHUNK - sizeof(struct hf_report_chunk);
+    if (header == NULL || size > capacity)
         return NULL;
     struct hf_report_chunk *chunk = chunk_at(current[type]);
-    if (current[type] != 0 && chunk->used + size <= room)
+    if (current[type] != 0 && chunk->used + size <= capacity)
         return chunk;
     chunk = chunk_at(header->chunks);
     if (header->chunks >= chunks_max || !back(header->chunks))
@@ -380,12 +380,12 @@ uint32_t hf_report_string(const char *text, size_t length, const char **copy)
 
 /* ---- the file ---- */
 
-/* One more process of the folder: 0, -EMFILE if it has its maximum, or -ELOOP. */
-static int enter_index(const char *folder)
+/* One more process of the directory: 0, -EMFILE if it has its maximum, or -ELOOP. */
+static int enter_index(const char *directory)
 {
     char name[PATH_MAX];
     struct stat status;
-    if (snprintf(name, sizeof name, "%s/" HF_REPORT_INDEX, folder) >= (int)sizeof name)
+    if (snprintf(name, sizeof name, "%s/" HF_REPORT_INDEX, directory) >= (int)sizeof name)
         return -ENAMETOOLONG;
     int file =
         open(name, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
@@ -399,10 +399,10 @@ static int enter_index(const char *folder)
     return enters ? 0 : -EMFILE;
 }
 
-static int make_file(const char *folder)
+static int make_file(const char *directory)
 {
     for (int i = 0; i < TRIES; i++) {
-        if (snprintf(path, sizeof path, "%s/%d-%d" HF_REPORT_SUFFIX, folder, (int)getpid(), i) >=
+        if (snprintf(path, sizeof path, "%s/%d-%d" HF_REPORT_SUFFIX, directory, (int)getpid(), i) >=
             (int)sizeof path)
             return -ENAMETOOLONG;
         int file = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -456,17 +456,17 @@ static char *map_file(int file, uint32_t chunks, uint32_t *length)
     return MAP_FAILED;
 }
 
-static int to_file(const char *folder)
+static int to_file(const char *directory)
 {
     struct hf_report_header *header = hf_report_header();
     if (header == NULL || path[0] != '\0')
         return 0;
-    const int full = refused ? -EMFILE : enter_index(folder);
+    const int full = refused ? -EMFILE : enter_index(directory);
     if (full != 0) {
         refused = true;
         return full;
     }
-    int file = make_file(folder);
+    int file = make_file(directory);
     if (file < 0) {
         path[0] = '\0';
         return file;
@@ -492,11 +492,11 @@ static int to_file(const char *folder)
 }
 
 /* free(), which may have found something, is no cancellation point. */
-int hf_report_to_file(const char *folder)
+int hf_report_to_file(const char *directory)
 {
     int before;
     (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
-    const int error = to_file(folder);
+    const int error = to_file(directory);
     (void)pthread_setcancelstate(before, NULL);
     return error;
 }

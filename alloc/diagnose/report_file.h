@@ -70,10 +70,10 @@ bool hf_report_is_own(void);
 void hf_report_confine(void);
 bool hf_report_is_confined(void);
 
-/* Moves the records into a file in `folder`, an absolute path that stays valid. Does nothing if
- * there is a file. Returns 0 or a negative errno; -EMFILE if the folder holds its maximum. Under
+/* Moves the records into a file in `directory`, an absolute path that stays valid. Does nothing if
+ * there is a file. Returns 0 or a negative errno; -EMFILE if the directory holds its maximum. Under
  * the lock. */
-int hf_report_to_file(const char *folder);
+int hf_report_to_file(const char *directory);
 
 /* The file's path; "" if there is none. */
 const char *hf_report_path(void);

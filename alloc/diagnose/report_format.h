@@ -27,12 +27,12 @@
 /* The most chunks in a file: 128 MiB. */
 #define HF_REPORT_CHUNKS_MAX 8192
 /* A process's file is called PID-NUMBER.hfreport; NUMBER tells apart processes that had the same
- * process id. Other files of a report's folder are none of ours, but for HF_REPORT_INDEX. */
+ * process id. Other files of a report's directory are none of ours, but for HF_REPORT_INDEX. */
 #define HF_REPORT_SUFFIX ".hfreport"
-/* A file that the processes of a folder share. Each adds one byte when it asks for a file of its
+/* A file that the processes of a directory share. Each adds one byte when it asks for a file of its
  * own, so the file's size is their number. */
 #define HF_REPORT_INDEX "index"
-/* The most processes that write a file into one folder. */
+/* The most processes that write a file into one directory. */
 #define HF_REPORT_PROCESSES_MAX 1000
 
 /* What libhomefree-diagnose.so exports for `homefree report --pid`: a pointer to the records of its

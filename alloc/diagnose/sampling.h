@@ -1,7 +1,7 @@
 /*
- * Sampling: which allocations get a block behind a guard page (sampled.h), and when something is
- * done now and then on the way (timeline.h). Each thread counts its allocations down; what happens
- * at zero is off the frequent path.
+ * Sampling: which allocations get a block behind a guard page (guarded_samples.h), and when
+ * something is done now and then on the way (timeline.h). Each thread counts its allocations down;
+ * what happens at zero is off the frequent path.
  *
  * Owns the countdowns and the pace. Any thread, at any stage, without a lock.
  */
@@ -41,9 +41,9 @@ void hf_sampling_large(void);
 enum { HF_SAMPLING_OFTEN = 16, HF_SAMPLING_USUAL = 4096, HF_SAMPLING_MAX = 1 << 30 };
 
 /* Begins sampling. every: one allocation in so many, chosen at random; 0: none. paced: at most one
- * for each tick of the system's coarse clock (1 to 10 ms). sees: whether accesses to sampled blocks
- * would be noticed now. A thread's first half countdown is never sampled, so that what short
- * programs record is always the same. */
+ * for each tick of the system's coarse clock (1 to 10 ms). sees: whether accesses to guarded
+ * samples would be noticed now. A thread's first half countdown is never sampled, so that what
+ * short programs record is always the same. */
 void hf_sampling_start(uint32_t every, bool paced, bool (*sees)(void));
 
 /* Ends it. */

@@ -6,11 +6,11 @@
 
 #include "alloc/base/base_name.h"
 #include "alloc/base/dynlink.h"
+#include "alloc/diagnose/footers.h"
 #include "alloc/diagnose/known_sites.h"
 #include "alloc/diagnose/python_stack.h"
 #include "alloc/diagnose/recent.h"
 #include "alloc/diagnose/report_file.h"
-#include "alloc/diagnose/trailers.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 enum { OBJECTS_MAX = 4096, PROBES = 64 };
-_Static_assert((int)HF_SITE_NUMBERS <= (int)HF_TRAILER_SITES, "a trailer has room for each number");
+_Static_assert((int)HF_SITE_NUMBERS <= (int)HF_FOOTER_SITES, "a footer has room for each number");
 
 struct hf_site hf_sites[HF_SITES_ROOM];
 

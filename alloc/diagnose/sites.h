@@ -26,7 +26,7 @@ enum {
 
 enum {
     HF_SITE_DEEP = 1,   /* a deep site */
-    HF_SITE_SAMPLED = 2 /* a guard page, if possible (sampled.h); with HF_SITE_DEEP */
+    HF_SITE_SAMPLED = 2 /* a guard page, if possible (guarded_samples.h); with HF_SITE_DEEP */
 };
 
 struct hf_site {

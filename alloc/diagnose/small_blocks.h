@@ -1,5 +1,5 @@
 /*
- * Small blocks of the diagnosed heap, as far as one lookup each tells what to do with them: of the
+ * Small blocks of the debug heap, as far as one lookup each tells what to do with them: of the
  * plain heap for the block, of the recent calls for the rest (recent.h).
  *
  * Any thread, at any stage. Owns nothing, takes no lock.
@@ -12,27 +12,27 @@
 
 /* The largest small block: up to here, classes are so close that every slack fits into the last
  * word. */
-enum { HF_SMALL_MAX = 4096 - HF_TRAILER };
+enum { HF_SMALL_MAX = 4096 - HF_FOOTER };
 
 /* A block, with the word at its end. */
 struct hf_small {
-    size_t class, room;
+    size_t class, capacity;
     uint64_t word;
 };
 
 /* If the word is intact. */
 static inline size_t hf_small_asked(const struct hf_small *block)
 {
-    return block->room - HF_TRAILER - (block->word >> HF_LG_SLACK);
+    return block->capacity - HF_FOOTER - (block->word >> HF_LG_SLACK);
 }
 
 /* Whether a pointer is one of the heap, to a page with small blocks. It need not be a block. */
 static inline __attribute__((always_inline)) bool hf_small_find(const void *ptr,
                                                                 struct hf_small *out)
 {
-    if (HF_UNLIKELY(!hf_owned(ptr)) || HF_UNLIKELY(!hf_small_at(ptr, &out->class, &out->room)))
+    if (HF_UNLIKELY(!hf_owned(ptr)) || HF_UNLIKELY(!hf_small_at(ptr, &out->class, &out->capacity)))
         return false;
-    out->word = hf_trailer_load(ptr, out->room);
+    out->word = hf_footer_load(ptr, out->capacity);
     return true;
 }
 
@@ -50,7 +50,7 @@ hf_small_free(void *ptr, struct hf_stated stated, struct hf_call_site call, size
     if (stated.size != NULL && HF_UNLIKELY(*stated.size != asked))
         return false;
     hf_count_again(recent->pair, asked);
-    hf_trailer_write_freed(ptr, block.room, recent->freed);
+    hf_footer_write_freed(ptr, block.capacity, recent->freed);
     if (place != 0)
         hf_recent_prefer(recent, ptr);
     hf_heap_return(ptr);

@@ -5,7 +5,7 @@
 #include "alloc/diagnose/unloaded.h"
 
 #include "alloc/base/dynlink.h"
-#include "alloc/owner/pagemap.h"
+#include "alloc/owner/foreign_pages.h"
 
 #include <errno.h>
 #include <stddef.h>
@@ -61,7 +61,7 @@ static unsigned number_for(const struct hf_foreign_allocator *allocator)
 
 static void take_pages(const void *start, size_t size, void *number)
 {
-    (void)hf_pagemap_set(start, size, *(const unsigned *)number);
+    (void)hf_foreign_pages_set(start, size, *(const unsigned *)number);
 }
 
 void hf_unloaded_after(void)
@@ -72,9 +72,9 @@ void hf_unloaded_after(void)
         if (allocator == NULL || sections[number] == NULL ||
             hf_dynlink_find_fast(sections[number]) == allocator->map)
             continue;
-        unsigned own = hf_pagemap_bytes(number) != 0 ? number_for(allocator) : 0;
+        unsigned own = hf_foreign_pages_bytes(number) != 0 ? number_for(allocator) : 0;
         if (own != 0)
-            hf_pagemap_visit(number, take_pages, &own);
+            hf_foreign_pages_visit(number, take_pages, &own);
     }
     errno = saved_errno;
 }

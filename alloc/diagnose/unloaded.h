@@ -3,8 +3,8 @@
  * code that could free them is gone.
  *
  * Such an allocator is one that homefree knows by its pages alone: objects whose functions may be
- * called stay loaded. What its pages were is kept in the pagemap, under a number of our own, until
- * somebody unmaps them.
+ * called stay loaded. What its pages were is kept in the table of foreign pages, under a number of
+ * our own, until somebody unmaps them.
  *
  * Any thread, at any stage, without a lock of its own.
  */

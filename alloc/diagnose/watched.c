@@ -1,8 +1,8 @@
 /* See watched.h. Owns nothing. */
 #include "alloc/diagnose/watched.h"
 
+#include "alloc/diagnose/footers.h"
 #include "alloc/diagnose/sites.h"
-#include "alloc/diagnose/trailers.h"
 
 /* What the plain heap calls in place of the functions of heap/front_end.h (rename.txt). */
 void hf_plain_watch_allocated(const void *ptr, size_t size, const void *caller);
@@ -17,22 +17,22 @@ void hf_plain_watch_allocated(const void *ptr, size_t size, const void *caller)
     (void)caller;
 }
 
-/* Who frees a block is in its trailer by now. Otherwise realloc() says who calls it, and whoever
+/* Who frees a block is in its footer by now. Otherwise realloc() says who calls it, and whoever
  * has another block freed has said it in hf_watch_call. */
 void hf_plain_watch_freed(const void *ptr, const void *caller)
 {
-    struct hf_trailer trailer;
+    struct hf_footer footer;
     struct hf_call_site call;
-    const size_t room = hf_heap_room(ptr);
-    if (room != 0 && hf_trailer_read(ptr, room, &trailer) == HF_TRAILER_FREED &&
-        (call.caller = hf_site_address((uint32_t)trailer.slack, &call.function)) != NULL)
+    const size_t capacity = hf_heap_capacity(ptr);
+    if (capacity != 0 && hf_footer_read(ptr, capacity, &footer) == HF_FOOTER_FREED &&
+        (call.caller = hf_site_address((uint32_t)footer.slack, &call.function)) != NULL)
         caller = hf_watched_caller(call);
     hf_watch_freed(ptr, caller);
 }
 
 void hf_plain_watch_resized(const void *ptr, const void *resized, size_t size, const void *caller)
 {
-    hf_watch_resized(ptr, resized, size > HF_TRAILER ? size - HF_TRAILER : size, caller);
+    hf_watch_resized(ptr, resized, size > HF_FOOTER ? size - HF_FOOTER : size, caller);
 }
 
 static __attribute__((noinline, cold)) void free_watched(void *ptr, struct hf_call_site call)

@@ -1,7 +1,7 @@
 /*
- * What watches (trace/watch.h) record of the diagnosed heap: each block with the size that was
+ * What watches (trace/watch.h) record of the debug heap: each block with the size that was
  * asked for, and the object whose code called. The plain heap below would report itself as called
- * by this library, and count the trailers.
+ * by this library, and count the footers.
  *
  * While a watch is open, all calls leave the frequent paths (heap/front_end.h), so nothing is
  * tested there. Any thread, at any stage. Owns nothing.
@@ -36,7 +36,7 @@ static inline void *hf_watched_allocated(void *ptr, size_t size, struct hf_call_
     return hf_watch_given(ptr, size, hf_watched_caller(call));
 }
 
-/* Frees what has no trailer that says who does. */
+/* Frees what has no footer that says who does. */
 void hf_watched_free(void *ptr, struct hf_call_site call);
 
 /* Records that a block was resized, and stays where it is. Only while hf_is_watched(). */

@@ -26,7 +26,7 @@ struct hf_region_bounds {
 extern struct hf_region_bounds hf_region __attribute__((visibility("hidden")));
 #define HF_REGION_MOST ((uintptr_t)32 << 40) /* no limit is higher */
 
-/* The functions that a copy of libhomefree calls if another copy is the heap (instance.h). */
+/* The functions that an instance of libhomefree calls if another copy is the heap (instance.h). */
 struct hf_heap_functions {
     void *(*malloc)(size_t size);
     void *(*calloc)(size_t count, size_t size);
@@ -114,7 +114,7 @@ enum hf_checks {
     HF_CHECKS_DEFAULT,
     HF_CHECKS_HARDENED,
     HF_CHECKS_FULL,
-    HF_CHECKS_DIAGNOSED /* the diagnosed heap's own, which needs all that hands out blocks */
+    HF_CHECKS_DIAGNOSED /* the debug heap's own, which needs all that hands out blocks */
 };
 
 /* Whether the heap runs with checks:hardened or checks:full: blocks have guards and record their
@@ -154,7 +154,7 @@ size_t hf_heap_block(const void *ptr, const void **block);
 /* The size of the block that starts at an address of the region, 0 if none can start there. One or
  * two lookups: whether the address is a block's first byte, and whether the block is live, is not
  * checked; but as many bytes can be read. The heap must have started and not be forwarded. */
-size_t hf_heap_room(const void *ptr);
+size_t hf_heap_capacity(const void *ptr);
 /* The next address above one of the region at which a block may start. */
 uintptr_t hf_heap_next(uintptr_t address);
 

@@ -1,5 +1,6 @@
 /*
- * One heap per process: which copy of libhomefree is the heap, and what copies know of each other.
+ * One heap per process: which instance of libhomefree is the heap, and what copies know of each
+ * other.
  *
  * A process can hold several copies: a wheel ships one under another name, dlmopen() creates a
  * second namespace, two versions meet. The copy that starts first is the heap. Each later copy
@@ -54,7 +55,7 @@ struct hf_instance_functions {
     int (*python_uninstall)(void);
     int (*release_make)(struct hf_release **out, void *pointer, void (*destroy)(void *pointer),
                         int (*attempt)(void *pointer), const char *name);
-    int (*watch_begin)(struct hf_watch **out, size_t room);
+    int (*watch_begin)(struct hf_watch **out, size_t capacity);
     /* Ends the process if what is said of a block of the heap is wrong; NULL: nothing is checked.
      */
     void (*check_freed)(const void *ptr, const size_t *alignment, const size_t *size,

@@ -134,7 +134,7 @@ static void publish(void)
 }
 
 /* The bytes of a table for a region of that size, and for what lies behind it. */
-static size_t room(const struct table *table, size_t size)
+static size_t capacity(const struct table *table, size_t size)
 {
     const size_t step = (size_t)64 << 10; /* no system has larger pages */
     return ((size >> table->shift) + step) & -step;
@@ -142,7 +142,7 @@ static size_t room(const struct table *table, size_t size)
 
 static bool cover(struct table *table, size_t size)
 {
-    const uintptr_t end = table->start + room(table, size);
+    const uintptr_t end = table->start + capacity(table, size);
     if (table->start == 0 || end <= table->end)
         return true;
     if (!map_at(table->end, end - table->end, PROT_READ | PROT_WRITE, HINTED))
@@ -206,7 +206,7 @@ uint8_t *hf_region_table(unsigned shift)
     for (; i < table_count && tables[i].shift != shift; i++)
         above = tables[i].start;
     if (i == table_count && i < sizeof tables / sizeof tables[0]) {
-        const uintptr_t start = above - room(&(struct table){.shift = shift}, hf_region.limit);
+        const uintptr_t start = above - capacity(&(struct table){.shift = shift}, hf_region.limit);
         tables[i] = (struct table){.shift = shift, .start = start, .end = start};
         if (cover(&tables[i], hf_region.size))
             table_count++;
@@ -390,10 +390,10 @@ static bool move_mapping(char *to, size_t to_size, char *from, size_t size, bool
 static bool take_behind(uintptr_t end, size_t more)
 {
     pthread_mutex_lock(&lock);
-    const size_t room = hf_holes_from(&holes, end);
+    const size_t capacity = hf_holes_from(&holes, end);
     const bool taken =
-        room >= more || (end + room == hf_region.base + hf_region.size && more <= most &&
-                         grow(more, 1) && hf_holes_from(&holes, end) >= more);
+        capacity >= more || (end + capacity == hf_region.base + hf_region.size && more <= most &&
+                             grow(more, 1) && hf_holes_from(&holes, end) >= more);
     if (taken) {
         hf_holes_take_at(&holes, end, more);
         used += more;

@@ -1,7 +1,7 @@
 """Writes the manual pages of section 3 from the comments of the public headers.
 
 Usage: pages.py --list HEADER...           prints the names of all pages
-       pages.py --output FOLDER HEADER...  writes them
+       pages.py --output DIRECTORY HEADER...  writes them
 
 homefree/base.h describes the form of a function's comment. A comment in this form begins a group:
 every public function or macro up to the next such comment belongs to it. A group is one page,

@@ -7,8 +7,8 @@
 
 #include "alloc/base/libc_functions.h"
 #include "alloc/base/seal.h"
+#include "alloc/owner/foreign_pages.h"
 #include "alloc/owner/libc_heap.h"
-#include "alloc/owner/pagemap.h"
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -124,10 +124,10 @@ const struct hf_live_foreign hf_foreign_live = {
     .entry_map = offsetof(struct hf_foreign_allocator, map),
     .entry_path = offsetof(struct hf_foreign_allocator, object),
     .entry_form = offsetof(struct hf_foreign_allocator, form),
-    .pages = hf_pagemap_root,
-    .pages_count = sizeof hf_pagemap_root / sizeof hf_pagemap_root[0],
-    .leaf_shift = HF_PAGEMAP_LEAF_SHIFT,
-    .page_shift = HF_PAGEMAP_SHIFT,
+    .pages = hf_foreign_pages_root,
+    .pages_count = sizeof hf_foreign_pages_root / sizeof hf_foreign_pages_root[0],
+    .leaf_shift = HF_FOREIGN_PAGES_LEAF_SHIFT,
+    .page_shift = HF_FOREIGN_PAGES_SHIFT,
 };
 
 /* ---- finding the owner ---- */
@@ -190,7 +190,7 @@ static const struct hf_foreign_allocator *ask(const struct askable *list, const 
 /* `all`: also asks allocators that serve the process. */
 static const struct hf_foreign_allocator *find(const void *ptr, bool all, bool *guessed)
 {
-    const struct hf_foreign_allocator *allocator = hf_foreign_at(hf_pagemap_id(ptr));
+    const struct hf_foreign_allocator *allocator = hf_foreign_at(hf_foreign_pages_id(ptr));
     if (HF_UNLIKELY(allocator != NULL)) {
         if (HF_LIKELY(!allocator->shares && !allocator->maps_all))
             return allocator;
@@ -225,14 +225,14 @@ static void add_share(const void *start, size_t size, void *context)
         share->before = 0;
     }
     share->end = (const char *)start + size;
-    for (const char *page = start; page < share->end; page += HF_PAGEMAP_PAGE) {
+    for (const char *page = start; page < share->end; page += HF_FOREIGN_PAGES_PAGE) {
         bool guessed = false;
         const struct hf_foreign_allocator *owner = among_sharers(share->wanted, page, &guessed);
         if (owner != NULL && share->last == NULL && owner == share->wanted)
-            share->bytes += share->before * HF_PAGEMAP_PAGE;
+            share->bytes += share->before * HF_FOREIGN_PAGES_PAGE;
         share->last = owner != NULL ? owner : share->last;
         share->before += share->last == NULL;
-        share->bytes += share->last == share->wanted ? HF_PAGEMAP_PAGE : 0;
+        share->bytes += share->last == share->wanted ? HF_FOREIGN_PAGES_PAGE : 0;
     }
 }
 
@@ -242,12 +242,12 @@ size_t hf_foreign_bytes(unsigned number)
     if (share.wanted == NULL)
         return 0;
     if (!share.wanted->shares)
-        return hf_pagemap_bytes(number);
+        return hf_foreign_pages_bytes(number);
     /* A shared page carries the number of whichever allocator of the object was found first. */
     for (unsigned other = 1, last = highest; other <= last; other++) {
         const struct hf_foreign_allocator *allocator = hf_foreign_at(other);
         if (allocator != NULL && allocator->map == share.wanted->map)
-            hf_pagemap_visit(other, add_share, &share);
+            hf_foreign_pages_visit(other, add_share, &share);
     }
     return share.bytes;
 }

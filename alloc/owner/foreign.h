@@ -1,5 +1,5 @@
 /*
- * Foreign pointers: which allocator frees a block that the heap does not own. send_home.h then
+ * Foreign pointers: which allocator frees a block that the heap does not own. dispatch.h then
  * calls it. foreign.c owns the table; reading it takes no lock.
  *
  * A routed call keeps its original, the function that it went to before, unless that function is
@@ -24,8 +24,8 @@
  * free().
  *
  * Ownership is known in two ways: by pages, because the mapping calls of the allocator's object are
- * routed too (pagemap.h records each page's owner), and by the allocator's own answer, if it has a
- * function that can be asked.
+ * routed too (foreign_pages.h records each page's owner), and by the allocator's own answer, if it
+ * has a function that can be asked.
  */
 #ifndef HOMEFREE_FOREIGN_H
 #define HOMEFREE_FOREIGN_H
@@ -88,7 +88,7 @@ struct hf_foreign_allocator {
     size_t (*usable_size)(const void *ptr);   /* may be NULL */
 };
 
-enum { HF_FOREIGN_MAX = 254 }; /* pagemap.h stores numbers 1 to 254 */
+enum { HF_FOREIGN_MAX = 254 }; /* foreign_pages.h stores numbers 1 to 254 */
 
 /* Reserves a number, so that pages can be recorded while the allocator in an object is being
  * identified; 0 if all are taken. Lock-free. */
@@ -134,7 +134,7 @@ struct hf_definer {
 };
 
 /* The allocator to call instead of the original for a foreign pointer; NULL: call the original.
- * Pass the result only to the functions of send_home.h. Lock-free; looks up no objects. */
+ * Pass the result only to the functions of dispatch.h. Lock-free; looks up no objects. */
 const struct hf_foreign_allocator *hf_foreign_instead(const void *ptr,
                                                       const struct hf_definer *definer);
 

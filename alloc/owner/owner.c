@@ -14,9 +14,9 @@
 #include "alloc/base/sized.h"
 #include "alloc/heap/internal.h"
 #include "alloc/owner/foreign.h"
+#include "alloc/owner/foreign_pages.h"
 #include "alloc/owner/hosted.h"
 #include "alloc/owner/libc_heap.h"
-#include "alloc/owner/pagemap.h"
 
 #include <errno.h>
 #include <pthread.h>

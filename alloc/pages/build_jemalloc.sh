@@ -5,7 +5,7 @@
 #
 # SOURCE   jemalloc's release tree, which is copied; or an archive of a distribution
 # NAMES    functions of libc that it must not call, and ours for them (beneath.h)
-# WORK     build folder; removed and recreated
+# WORK     build directory; removed and recreated
 # CC, AR, OBJCOPY  of the rest of the build
 # ARCHIVE  the resulting library
 #

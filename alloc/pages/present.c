@@ -40,14 +40,14 @@ static bool read_file(const char *path, char *text, size_t size)
 }
 
 /* The limit in one file; SIZE_MAX for none. */
-static size_t limit_in(const char *folder, const char *path, size_t length, const char *name)
+static size_t limit_in(const char *directory, const char *path, size_t length, const char *name)
 {
     char file[512], text[32] = {0};
     size_t value = 0;
-    const size_t before = strlen(folder), behind = strlen(name) + 1;
+    const size_t before = strlen(directory), behind = strlen(name) + 1;
     if (before + length + behind > sizeof file)
         return SIZE_MAX;
-    char *end = (char *)mempcpy(mempcpy(file, folder, before), path, length);
+    char *end = (char *)mempcpy(mempcpy(file, directory, before), path, length);
     (void)mempcpy(end, name, behind);
     if (!read_file(file, text, sizeof text) || text[0] < '0' || text[0] > '9')
         return SIZE_MAX;
@@ -62,7 +62,7 @@ static size_t limit_in(const char *folder, const char *path, size_t length, cons
 static size_t cgroup_limit(void)
 {
     static const struct {
-        const char *start, *folder, *name;
+        const char *start, *directory, *name;
     } kinds[] = {
         {"0::", "/sys/fs/cgroup", "/memory.max"},
         {":memory:", "/sys/fs/cgroup/memory", "/memory.limit_in_bytes"},
@@ -77,9 +77,9 @@ static size_t cgroup_limit(void)
             continue;
         path += strlen(kinds[i].start);
         const size_t length = strcspn(path, "\n");
-        limit = limit_in(kinds[i].folder, path, length > 1 ? length : 0, kinds[i].name);
+        limit = limit_in(kinds[i].directory, path, length > 1 ? length : 0, kinds[i].name);
         if (limit == SIZE_MAX && length > 1)
-            limit = limit_in(kinds[i].folder, "", 0, kinds[i].name);
+            limit = limit_in(kinds[i].directory, "", 0, kinds[i].name);
     }
     return limit;
 }

@@ -98,7 +98,7 @@ struct hf_cuda_core {
     /* hf_hosted_map() and hf_hosted_unmap(), patient with forks. */
     void *(*lend)(const struct hf_hosted *hosted, size_t size, size_t alignment);
     void (*take_back)(void *at, size_t size);
-    /* owner/foreign.h and owner/pagemap.h; `ask` makes routed calls ask who owns a foreign
+    /* owner/foreign.h and owner/foreign_pages.h; `ask` makes routed calls ask who owns a foreign
      * pointer. */
     unsigned (*foreign_reserve)(void);
     void (*foreign_publish)(unsigned number, const struct hf_foreign_allocator *allocator);

@@ -8,8 +8,8 @@
 #include "alloc/base/fork_lock.h"
 #include "alloc/base/sized.h"
 #include "alloc/heap/fork_gate.h"
+#include "alloc/owner/foreign_pages.h"
 #include "alloc/owner/hosted.h"
-#include "alloc/owner/pagemap.h"
 #include "alloc/trace/fail.h"
 #include "alloc/trace/watch.h"
 
@@ -115,7 +115,7 @@ static const struct hf_cuda_core core = {
     .take_back = take_back,
     .foreign_reserve = hf_foreign_reserve,
     .foreign_publish = hf_foreign_publish,
-    .mark_pages = hf_pagemap_set,
+    .mark_pages = hf_foreign_pages_set,
     .ask = ask,
     .free_foreign = hf_free_foreign,
     .pin = hf_release_pin,

@@ -1,5 +1,5 @@
 /*
- * What the files of this folder share beyond their headers. The rules of span.h hold.
+ * What the files of this directory share beyond their headers. The rules of span.h hold.
  */
 #ifndef HOMEFREE_SPANS_BETWEEN_H
 #define HOMEFREE_SPANS_BETWEEN_H

@@ -85,7 +85,7 @@ static void carry_out_slow(void)
 void hf_heap_catch_up(void)
 {
     struct hf_pass pass;
-    while (hf_large_is_put_off() || __atomic_load_n(&filled, __ATOMIC_SEQ_CST) ||
+    while (hf_large_is_deferred() || __atomic_load_n(&filled, __ATOMIC_SEQ_CST) ||
            __atomic_load_n(&slow_requests, __ATOMIC_SEQ_CST) != 0 || hf_locals_have_ended()) {
         if (!hf_enter(&pass))
             return;
@@ -97,13 +97,13 @@ void hf_heap_catch_up(void)
 }
 
 /* What a span is given takes no lock. */
-void hf_put_off_free(void *ptr, const void *caller)
+void hf_defer_free(void *ptr, const void *caller)
 {
     struct hf_entry *entry = hf_entry_of(ptr);
     int wrong = -1;
     if (!hf_entry_has_span(entry))
-        wrong = HF_LIKELY(hf_hardened == 0) ? hf_large_put_off(ptr, caller)
-                                            : hf_hardened_put_off_large(ptr, caller);
+        wrong = HF_LIKELY(hf_hardened == 0) ? hf_large_defer(ptr, caller)
+                                            : hf_hardened_defer_large(ptr, caller);
     else if (!hf_is_watched() || !put_small_off(ptr, caller))
         wrong = HF_LIKELY(hf_hardened == 0) ? hf_span_give(NULL, ptr, entry)
                                             : hf_hardened_give(NULL, ptr, entry, caller);

@@ -8,6 +8,6 @@
 #define HOMEFREE_DEFERRED_H
 
 /* Frees a live block, at once or when the gate opens. */
-void hf_put_off_free(void *ptr, const void *caller);
+void hf_defer_free(void *ptr, const void *caller);
 
 #endif

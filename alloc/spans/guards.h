@@ -29,7 +29,7 @@ extern struct hf_guards hf_guards __attribute__((visibility("hidden")));
 void hf_guards_start(bool wide);
 
 /* The size of a block with a guard; above PTRDIFF_MAX if there is none. */
-static inline size_t hf_guard_room(size_t size)
+static inline size_t hf_guard_capacity(size_t size)
 {
     return size != 0 && size <= PTRDIFF_MAX ? size + hf_guards.least : size;
 }
@@ -53,8 +53,8 @@ static inline uint64_t hf_guard_pattern(uint64_t hash)
 
 static inline size_t hf_guard_canary(size_t usable, size_t size)
 {
-    const size_t room = usable - sizeof(uint64_t) - size;
-    return room < hf_guards.most ? room : hf_guards.most;
+    const size_t capacity = usable - sizeof(uint64_t) - size;
+    return capacity < hf_guards.most ? capacity : hf_guards.most;
 }
 
 /* Where the second word of a canary is, or the first once more, so that nothing depends on the

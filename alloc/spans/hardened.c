@@ -322,12 +322,12 @@ void *hf_hardened_realloc(void *ptr, size_t size, const void *caller)
     struct hf_local *local = hf_local_own();
     struct hf_entry *entry = hf_entry_of(ptr);
     uint8_t *state = own_block(local, ptr, entry);
-    const size_t room = hf_guard_room(size);
-    if (state == NULL || size - 1 >= HF_LARGEST || room > HF_LARGEST)
+    const size_t capacity = hf_guard_capacity(size);
+    if (state == NULL || size - 1 >= HF_LARGEST || capacity > HF_LARGEST)
         return NULL;
     const size_t usable = hf_classes[entry->class].size;
     const size_t asked = hf_guard_verify(ptr, usable, caller, HF_CORRUPT_IN_REALLOC);
-    if (hf_class_of(room) == entry->class) {
+    if (hf_class_of(capacity) == entry->class) {
         hf_hardened_resize(ptr, entry, asked, size);
         return ptr;
     }
@@ -579,22 +579,22 @@ int hf_hardened_give_large(void *ptr)
     return hf_large_give(base);
 }
 
-int hf_hardened_put_off_large(const void *ptr, const void *caller)
+int hf_hardened_defer_large(const void *ptr, const void *caller)
 {
     const void *base;
     return hf_large_holds(ptr, &base) != 0 && !hf_entry_of(base)->waits
-               ? hf_large_put_off(base, caller)
+               ? hf_large_defer(base, caller)
                : HF_CORRUPT_FREED;
 }
 
-void hf_hardened_move(char *to, size_t room, char *from, size_t size)
+void hf_hardened_move(char *to, size_t capacity, char *from, size_t size)
 {
     const size_t head = -(uintptr_t)from & (hf_page_size - 1);
     if (size > KEEPS) {
         const size_t whole = (size - head) & -hf_page_size;
         memcpy(to, from, head);
         to += head, from += head, size -= head;
-        if (((uintptr_t)to & (hf_page_size - 1)) == 0 && room - head > whole + hf_page_size &&
+        if (((uintptr_t)to & (hf_page_size - 1)) == 0 && capacity - head > whole + hf_page_size &&
             hf_region_moves(whole)) {
             /* Where no pages could be mapped again, they are when the block has waited, or it waits
              * for ever. */

@@ -53,14 +53,14 @@ size_t hf_hardened_holds_large(const void *ptr, const void **block);
 /* The first byte of the block for which hf_large_each() tells another; NULL if it waits. */
 const void *hf_hardened_first(const void *base);
 
-/* As hf_large_give() and hf_large_put_off(). */
+/* As hf_large_give() and hf_large_defer(). */
 int hf_hardened_give_large(void *ptr);
-int hf_hardened_put_off_large(const void *ptr, const void *caller);
+int hf_hardened_defer_large(const void *ptr, const void *caller);
 
 /* Copies what is in a live large block, which is given back next, to one of `room` bytes; of much,
  * the pages go along, if both lie in them alike, or are given back on the way: so there is never
  * memory for both. */
-void hf_hardened_move(char *to, size_t room, char *from, size_t size);
+void hf_hardened_move(char *to, size_t capacity, char *from, size_t size);
 
 /* Ends the waiting of all. */
 void hf_hardened_empty(void);

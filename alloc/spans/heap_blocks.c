@@ -33,10 +33,11 @@ static void *take_small(struct hf_local *local, unsigned class, size_t size)
 
 static void *take(struct hf_request request)
 {
-    const size_t room = hf_guard_room(request.size);
-    const unsigned class = request.alignment > HF_GRAIN ? hf_class_aligned(request.alignment, room)
-                           : room <= HF_LARGEST         ? hf_class_of(room)
-                                                        : HF_CLASSES;
+    const size_t capacity = hf_guard_capacity(request.size);
+    const unsigned class = request.alignment > HF_GRAIN
+                               ? hf_class_aligned(request.alignment, capacity)
+                           : capacity <= HF_LARGEST ? hf_class_of(capacity)
+                                                    : HF_CLASSES;
     void *ptr;
     if (class == HF_CLASSES) {
         ptr = take_large(request);
@@ -64,11 +65,11 @@ static void *take(struct hf_request request)
  * may take the space first, hence several tries.
  */
 enum { RETRIES = 3 };
-static pthread_mutex_t HF_FORK_LOCK room_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t HF_FORK_LOCK capacity_lock = PTHREAD_MUTEX_INITIALIZER;
 
-static void make_room(void)
+static void make_capacity(void)
 {
-    pthread_mutex_lock(&room_lock);
+    pthread_mutex_lock(&capacity_lock);
     struct hf_local *local = hf_local_use();
     if (local != NULL)
         hf_spans_drain(local);
@@ -78,7 +79,7 @@ static void make_room(void)
     hf_large_empty();
     hf_spans_trim(true);
     hf_pages_purge();
-    pthread_mutex_unlock(&room_lock);
+    pthread_mutex_unlock(&capacity_lock);
 }
 
 void *hf_block_new(struct hf_request request)
@@ -88,7 +89,7 @@ void *hf_block_new(struct hf_request request)
         ptr = take(request);
         for (int i = 0; HF_UNLIKELY(ptr == NULL) && i < RETRIES && request.size <= hf_region.limit;
              i++) {
-            make_room();
+            make_capacity();
             ptr = take(request);
         }
     }

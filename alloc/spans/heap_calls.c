@@ -62,7 +62,7 @@ static void *resize_guarded(void *ptr, size_t asked, size_t size)
 {
     struct hf_entry *entry = hf_entry_of(ptr);
     if (!is_small(ptr) || entry->class == HF_CLASS_NOTHING ||
-        resize_in_place(ptr, hf_guard_room(size)) == NULL)
+        resize_in_place(ptr, hf_guard_capacity(size)) == NULL)
         return NULL;
     hf_hardened_resize(ptr, entry, asked, size);
     return ptr;
@@ -98,7 +98,7 @@ static void *realloc_outside(void *ptr, size_t size, const void *caller)
             return NULL;
         memcpy(moved, ptr, size < usable ? size : usable);
     }
-    hf_put_off_free(ptr, caller);
+    hf_defer_free(ptr, caller);
     return moved;
 }
 
@@ -167,14 +167,14 @@ size_t hf_heap_block(const void *ptr, const void **block)
     return 0;
 }
 
-size_t hf_heap_room(const void *ptr)
+size_t hf_heap_capacity(const void *ptr)
 {
-    size_t class, room;
-    if (hf_small_at(ptr, &class, &room))
-        return room;
+    size_t class, capacity;
+    if (hf_small_at(ptr, &class, &capacity))
+        return capacity;
     int wrong;
-    room = hf_large_check(ptr, &wrong);
-    return wrong < 0 ? room : 0;
+    capacity = hf_large_check(ptr, &wrong);
+    return wrong < 0 ? capacity : 0;
 }
 
 /* Large blocks start at pages, those of a span side by side; but behind a span's last block is a

@@ -1,7 +1,7 @@
 /*
  * The hot functions of the front end (heap/front_end.h): hf_malloc and hf_free, each one function
  * with the ownership test and the fast paths of small.h, and those that realloc, aligned_alloc and
- * the diagnosed heap try first. Owns nothing.
+ * the debug heap try first. Owns nothing.
  *
  * Any function here may be the first that the process calls. The fast paths fail in a thread
  * without a local heap, in a copy that forwards, and while somebody watches; the slow ones begin
@@ -79,7 +79,7 @@ static NO_INLINE struct hf_taken take_slow(size_t size)
 {
     struct hf_taken taken = {malloc_slow(size), 0};
     if (HF_LIKELY(hf_forward == NULL) && !hf_is_watched() && hf_owned(taken.ptr))
-        taken.size = hf_heap_room(taken.ptr);
+        taken.size = hf_heap_capacity(taken.ptr);
     return taken;
 }
 
@@ -114,7 +114,7 @@ static NO_INLINE void free_slow(void *ptr, const void *caller)
         hf_gate_leave(&pass);
     } else {
         hf_block_check(ptr, caller, HF_CORRUPT_IN_FREE);
-        hf_put_off_free(ptr, caller);
+        hf_defer_free(ptr, caller);
     }
     errno = saved_errno;
 }
@@ -176,8 +176,8 @@ bool hf_heap_is_sized(const void *ptr, size_t size)
         return (HF_LIKELY(size <= HF_LARGEST) && HF_LIKELY(entry->class == hf_class_of(size))) ||
                is_sized_for_alignment(ptr, entry, size);
     int wrong;
-    const size_t room = hf_large_check(ptr, &wrong);
-    return room == 0 || (hf_large_asked(ptr) <= size && size <= room);
+    const size_t capacity = hf_large_check(ptr, &wrong);
+    return capacity == 0 || (hf_large_asked(ptr) <= size && size <= capacity);
 }
 
 /* ---- realloc ---- */

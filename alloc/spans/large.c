@@ -40,7 +40,7 @@ struct chunk {
 };
 
 static struct chunk *chunks; /* atomic; chunks are only added, with the spans' lock */
-static struct hf_large_stack unused, put_off;
+static struct hf_large_stack unused, deferred;
 
 static bool make_records(void)
 {
@@ -226,19 +226,19 @@ int hf_large_give(void *ptr)
     return -1;
 }
 
-int hf_large_put_off(const void *ptr, const void *caller)
+int hf_large_defer(const void *ptr, const void *caller)
 {
     struct hf_large *block = record_of(hf_entry_of(ptr));
     if (block == NULL || !change(block, ptr, HF_LARGE_LIVE, HF_LARGE_BUSY))
         return wrong_of(ptr, block);
     block->caller = caller;
-    hf_large_stack_push(&put_off, block);
+    hf_large_stack_push(&deferred, block);
     return -1;
 }
 
 void *hf_large_resume(const void **caller)
 {
-    struct hf_large *block = hf_large_stack_pop(&put_off);
+    struct hf_large *block = hf_large_stack_pop(&deferred);
     if (block == NULL)
         return NULL;
     const uintptr_t start = start_of(block->word);
@@ -247,10 +247,10 @@ void *hf_large_resume(const void **caller)
     return (void *)start;
 }
 
-bool hf_large_is_put_off(void)
+bool hf_large_is_deferred(void)
 {
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
-    return hf_large_stack_top(__atomic_load_n(&put_off.head, __ATOMIC_RELAXED)) != NULL;
+    return hf_large_stack_top(__atomic_load_n(&deferred.head, __ATOMIC_RELAXED)) != NULL;
 }
 
 /* ---- resizing ---- */

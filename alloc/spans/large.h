@@ -22,9 +22,9 @@ int hf_large_give(void *ptr);
 /* The same, as far as it goes outside the gate: the block stays as it is, but nobody can free or
  * resize it, until hf_large_resume() makes it live again and returns it; NULL if there are no more.
  * No lock. */
-int hf_large_put_off(const void *ptr, const void *caller);
+int hf_large_defer(const void *ptr, const void *caller);
 void *hf_large_resume(const void **caller);
-bool hf_large_is_put_off(void);
+bool hf_large_is_deferred(void);
 
 /* The size of the live block that starts there; *wrong as hf_large_give() returns it, 0 then. ptr:
  * not in a span. No lock, no gate. */

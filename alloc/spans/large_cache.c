@@ -34,7 +34,7 @@ static unsigned size_below(size_t size)
     return (power - LG_SMALLEST) * STEPS + (unsigned)(size >> (power - 2) & (STEPS - 1));
 }
 
-static bool has_room(const struct hf_large *block)
+static bool has_capacity(const struct hf_large *block)
 {
     const size_t share = __atomic_load_n(&bytes.held, __ATOMIC_RELAXED) / SHARE;
     const size_t kept = __atomic_load_n(&bytes.kept[block->moved], __ATOMIC_RELAXED) + block->size;
@@ -97,7 +97,7 @@ void hf_large_cache_lent(ptrdiff_t more)
 bool hf_large_cache_give(struct hf_large *block)
 {
     const unsigned index = size_below(block->size);
-    if (index >= SIZES || !has_room(block))
+    if (index >= SIZES || !has_capacity(block))
         return false;
     __atomic_add_fetch(&bytes.kept[block->moved], block->size, __ATOMIC_RELAXED);
     hf_large_stack_push(&stacks[index], block);

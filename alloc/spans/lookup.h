@@ -1,6 +1,6 @@
 /*
  * What lies at an address of the region, by its entry alone. No lock; any thread, for itself or for
- * the diagnosed heap (diagnose/small_blocks.h). What is read may change meanwhile, unless the
+ * the debug heap (diagnose/small_blocks.h). What is read may change meanwhile, unless the
  * caller has the block.
  */
 #ifndef HOMEFREE_LOOKUP_H

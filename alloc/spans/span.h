@@ -102,7 +102,7 @@ static inline void hf_span_hint(struct hf_span *span)
         hf_span_queue(span);
 }
 
-/* Starts what this folder has of spans. False if there is no memory. */
+/* Starts what this directory has of spans. False if there is no memory. */
 bool hf_spans_start(void);
 
 /* ---- blocks ---- */

@@ -93,7 +93,7 @@ static void disown(struct hf_span *span)
  * a block's size, or less than COLOUR_ROOM for small ones, of which a span has many. */
 enum { COLOUR_ROOM = 448, COLOUR_STEP = 64, COLOURS = 8 };
 
-static uint32_t colour_room(unsigned class)
+static uint32_t colour_capacity(unsigned class)
 {
     const uint32_t size = hf_classes[class].size;
     const uint32_t left = (uint32_t)(hf_classes[class].units * HF_UNIT % size);
@@ -105,10 +105,10 @@ static uint32_t colour_room(unsigned class)
 static uint32_t colour_of(unsigned class)
 {
     static uint32_t turn;
-    const uint32_t size = hf_classes[class].size, room = colour_room(class);
+    const uint32_t size = hf_classes[class].size, capacity = colour_capacity(class);
     const uint32_t alignment = (size & -size) > COLOUR_STEP ? size & -size : COLOUR_STEP;
     const uint32_t colour = turn++ * 5 % COLOURS * COLOUR_STEP;
-    return (colour < room ? colour : room) & -alignment;
+    return (colour < capacity ? colour : capacity) & -alignment;
 }
 
 /* Indices in front of the first block, for a colour. */
@@ -130,7 +130,8 @@ static struct hf_span *take_record(unsigned class)
     if (span != NULL)
         idle_records[class] = span->next;
     else
-        span = hf_metadata_take(sizeof *span + indices(class, before(class, colour_room(class))));
+        span =
+            hf_metadata_take(sizeof *span + indices(class, before(class, colour_capacity(class))));
     return span;
 }
 
@@ -141,7 +142,7 @@ static void give_record(struct hf_span *span)
 }
 
 /* Bytes of a span that blocks may lie in. */
-static uint32_t room_of(unsigned class)
+static uint32_t capacity_of(unsigned class)
 {
     return (uint32_t)(hf_classes[class].units * HF_UNIT - hf_guard_page());
 }
@@ -164,7 +165,7 @@ static void fill(struct hf_span *span, unsigned class, char *at)
 {
     const uint32_t size = hf_classes[class].size, colour = colour_of(class);
     const uint32_t in_front = before(class, colour);
-    const uint32_t blocks = (room_of(class) - colour) / size;
+    const uint32_t blocks = (capacity_of(class) - colour) / size;
     uint8_t *states = hf_span_states(span);
     memset(states, HF_NONE, indices(class, in_front));
     memset(states + in_front, HF_FREE, blocks);
@@ -518,7 +519,8 @@ void hf_spans_drop(struct hf_local *local)
     forget_bins(local);
     while (local->owned != NULL) {
         if (HF_UNLIKELY(hf_hardened != 0) && local->owned->class != HF_CLASS_NOTHING)
-            (void)hf_guard_pages_clear(hf_span_start(local->owned), room_of(local->owned->class));
+            (void)hf_guard_pages_clear(hf_span_start(local->owned),
+                                       capacity_of(local->owned->class));
         hf_span_end(local->owned);
     }
 }

@@ -1,5 +1,5 @@
 /*
- * The exported functions, but for the malloc family (family.c), that every copy of libhomefree
+ * The exported functions, but for the malloc family (family.c), that every instance of libhomefree
  * forwards to the heap's copy, and the table of functions that other copies call here. Owns
  * nothing, takes no lock. Callable at any stage: an entry that needs the heap starts it.
  */
@@ -7,8 +7,8 @@
 
 #include "alloc/base/sized.h"
 #include "alloc/deleter/release.h"
+#include "alloc/owner/dispatch.h"
 #include "alloc/owner/owner.h"
-#include "alloc/owner/send_home.h"
 #include "alloc/space/space_calls.h"
 #include "alloc/start/family.h"
 #include "alloc/start/stats.h"
@@ -136,12 +136,12 @@ bool hf_release_is(const void *ptr)
 
 /* ---- watches ---- */
 
-int hf_watch_begin(struct hf_watch **out, size_t room)
+int hf_watch_begin(struct hf_watch **out, size_t capacity)
 {
     const struct hf_instance_functions *other = other_copy();
     if (other == NULL)
-        return hf_watch_begin_here(out, room);
-    return other->watch_begin != NULL ? other->watch_begin(out, room) : -ENOTSUP;
+        return hf_watch_begin_here(out, capacity);
+    return other->watch_begin != NULL ? other->watch_begin(out, capacity) : -ENOTSUP;
 }
 
 /* ---- failure on demand ---- */
@@ -184,6 +184,6 @@ const struct hf_instance_functions hf_api_functions = {
     .fail_end = hf_fail_end_here,
     .spaces = &hf_spaces_here,
     .release_make_space = make_space_release,
-    .foreign = &hf_send_home_functions,
+    .foreign = &hf_dispatch_functions,
     .heaps = hf_heaps,
 };

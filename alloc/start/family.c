@@ -1,18 +1,18 @@
 /*
- * The malloc family that every copy of libhomefree exports, and that forwards to the heap's copy.
- * hf_malloc and hf_free forward by themselves: each is one function with the fast paths
+ * The malloc family that every instance of libhomefree exports, and that forwards to the heap's
+ * copy. hf_malloc and hf_free forward by themselves: each is one function with the fast paths
  * (spans/heap_family.c). Owns nothing, takes no lock. Callable at any stage: an entry that needs
  * the heap starts it.
  *
- * libhomefree-diagnose.so has diagnose/diagnosed_family.c instead.
+ * libhomefree-diagnose.so has diagnose/debug_heap_family.c instead.
  */
 #include "alloc/start/family.h"
 
 #include "alloc/base/alignment.h"
 #include "alloc/base/libc_functions.h"
 #include "alloc/heap/instance.h"
+#include "alloc/owner/dispatch.h"
 #include "alloc/owner/hosted.h"
-#include "alloc/owner/send_home.h"
 #include "alloc/trace/fail.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 /*
- * The exported functions of homefree/heap.h, which every copy of libhomefree forwards to the heap's
- * copy. Owns nothing, takes no lock. Callable at any stage.
+ * The exported functions of homefree/heap.h, which every instance of libhomefree forwards to the
+ * heap's copy. Owns nothing, takes no lock. Callable at any stage.
  */
 #include "alloc/heap/instance.h"
 

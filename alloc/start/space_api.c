@@ -1,5 +1,5 @@
 /*
- * The exported functions of homefree/space.h, which every copy of libhomefree forwards to the
+ * The exported functions of homefree/space.h, which every instance of libhomefree forwards to the
  * heap's copy. Owns nothing, takes no lock. Any stage: the first call starts the heap.
  */
 #include "alloc/heap/instance.h"

@@ -17,7 +17,7 @@
 #include "alloc/base/seal.h"
 #include "alloc/heap/instance.h"
 #include "alloc/heap/region.h"
-#include "alloc/owner/send_home.h"
+#include "alloc/owner/dispatch.h"
 #include "alloc/start/api.h"
 #include "alloc/start/fork_handlers.h"
 
@@ -220,5 +220,5 @@ void hf_alloc_start_stages(void)
     done = true;
     hf_seal_prepare();
     hf_heap_start();
-    hf_send_home_start();
+    hf_dispatch_start();
 }

@@ -170,7 +170,7 @@ static struct hf_watch_entry *make_entry(struct hf_watch *watch, uintptr_t addre
 {
     struct hf_watch_entry *entry = hf_watch_entry_at(watch, address);
     if (entry->address == 0) {
-        if (watch->blocks_used == watch->room) {
+        if (watch->blocks_used == watch->capacity) {
             watch->dropped++;
             return NULL;
         }
@@ -423,13 +423,13 @@ static const struct hf_watch_functions functions = {
     .left = hf_watch_left_here,
 };
 
-int hf_watch_begin_here(struct hf_watch **out, size_t room)
+int hf_watch_begin_here(struct hf_watch **out, size_t capacity)
 {
-    if (out == NULL || room > HF_WATCH_ROOM_MAX)
+    if (out == NULL || capacity > HF_WATCH_ROOM_MAX)
         return -EINVAL;
-    room = room != 0 ? room : HF_WATCH_ROOM;
+    capacity = capacity != 0 ? capacity : HF_WATCH_ROOM;
     size_t slots = 2;
-    while (slots < 2 * room)
+    while (slots < 2 * capacity)
         slots *= 2;
     size_t size = sizeof(struct hf_watch) + slots * sizeof(struct hf_watch_entry);
     int saved_errno = errno;
@@ -440,7 +440,7 @@ int hf_watch_begin_here(struct hf_watch **out, size_t room)
         return -ENOMEM;
     watch->functions = &functions;
     watch->mapped = size;
-    watch->room = room;
+    watch->capacity = capacity;
     watch->slots = slots;
     watch->names_used = 1; /* the first name is "" */
     watch->thread = pthread_self();

@@ -57,6 +57,6 @@ bool hf_watch_is_open(void);
 void hf_watch_each_mapping(void (*visit)(const void *start, size_t size));
 
 /* hf_watch_begin() without forwarding, in the copy that is the heap. */
-int hf_watch_begin_here(struct hf_watch **out, size_t room);
+int hf_watch_begin_here(struct hf_watch **out, size_t capacity);
 
 #endif

@@ -66,7 +66,7 @@ struct hf_watch_functions {
 struct hf_watch {
     const struct hf_watch_functions *functions; /* first in every version */
     size_t mapped;
-    size_t room, slots; /* addresses to remember; power of two, at least twice that */
+    size_t capacity, slots; /* addresses to remember; power of two, at least twice that */
     size_t blocks_used, sides_used, pairs_used, names_used;
     bool open;
     pthread_t thread; /* that began it */

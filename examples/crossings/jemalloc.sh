@@ -5,7 +5,7 @@
 #   jemalloc.sh SOURCE WORK CC CXX AR ARCHIVE
 #
 # SOURCE  jemalloc's release tree; it is copied, never written
-# WORK    a folder of our own, made anew
+# WORK    a directory of our own, made anew
 # CC, CXX, AR  the compilers and archiver that build the rest
 # ARCHIVE what comes out
 #

@@ -197,7 +197,7 @@ def main():
             parser.error(f"no row is called {name!r}; --list shows the names")
     modules = os.path.abspath(options.modules)
     if not os.path.isdir(modules):
-        print(f"crossings: there is no folder {modules}; build first", file=sys.stderr)
+        print(f"crossings: there is no directory {modules}; build first", file=sys.stderr)
         return 3
 
     for way in WAYS:

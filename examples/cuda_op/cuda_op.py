@@ -21,9 +21,9 @@ def installed():
     return "plain", importlib.import_module("cuda_op_plain")
 
 
-def built(folder="build"):
+def built(directory="build"):
     """What CMake made."""
-    sys.path.insert(0, os.path.abspath(folder))
+    sys.path.insert(0, os.path.abspath(directory))
     try:
         return "plain", importlib.import_module("cuda_op_cmake")
     finally:

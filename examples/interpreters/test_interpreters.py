@@ -21,8 +21,8 @@ class Model:
 """
 
 
-def run(*command, folder=HERE, status=0):
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+def run(*command, directory=HERE, status=0):
+    done = subprocess.run(command, cwd=directory, capture_output=True, text=True)
     assert done.returncode == status, done.stdout + done.stderr
     return done.stdout
 
@@ -41,7 +41,7 @@ def test_one_two_and_four_interpreters_answer_as_the_main_one_does():
 def test_a_wrong_answer_is_noticed(tmp_path):
     (tmp_path / "mlp.py").write_text(STRANGE)
     shutil.copy(HERE / "pack.py", tmp_path)
-    run(sys.executable, "pack.py", folder=tmp_path)
+    run(sys.executable, "pack.py", directory=tmp_path)
     output = run(HERE / "build/serve", tmp_path / "model.hfp", "100", status=1)
     assert output.splitlines()[-1] == "492 answers, 492 wrong"
 

@@ -33,10 +33,10 @@ def test_spawned_workers_load_what_is_compiled_already():
 
 
 def test_a_warm_import_needs_no_compiler():
-    folder = pathlib.Path(words.__file__).parent
+    directory = pathlib.Path(words.__file__).parent
     done = subprocess.run(
         [sys.executable, "-c", "import words; print(words.sort('b a'))"],
-        cwd=folder,
+        cwd=directory,
         env={**os.environ, "PATH": "/nowhere"},
         capture_output=True,
         text=True,

@@ -39,12 +39,12 @@ void ops_unregister(const op *what)
 }
 
 // The operators in the order of the alphabet: how many there are; up to `room` of them.
-std::size_t ops_list(const op **out, std::size_t room)
+std::size_t ops_list(const op **out, std::size_t capacity)
 {
     const std::lock_guard<std::mutex> held(registry().lock);
     std::size_t index = 0;
     for (const auto &entry : registry().operators) {
-        if (index < room)
+        if (index < capacity)
             out[index] = entry.second;
         index++;
     }

@@ -54,16 +54,16 @@ libc.free.restype = None
 class Registry:
     """The operators of libops.so, which lies beside the libraries that use it."""
 
-    def __init__(self, folder):
-        self._folder = Path(folder).resolve()
-        self._list = ctypes.CDLL(str(self._folder / "libops.so")).ops_list
+    def __init__(self, directory):
+        self._directory = Path(directory).resolve()
+        self._list = ctypes.CDLL(str(self._directory / "libops.so")).ops_list
         self._list.argtypes = [ctypes.POINTER(ctypes.POINTER(Op)), ctypes.c_size_t]
         self._list.restype = ctypes.c_size_t
 
     def load(self, name):
         """Loads a library; returns the names of the operators that it brought. Each is an attribute
         of the registry from then on."""
-        ctypes.CDLL(str(self._folder / f"lib{name}.so"))
+        ctypes.CDLL(str(self._directory / f"lib{name}.so"))
         found = (ctypes.POINTER(Op) * self._list(None, 0))()
         self._list(found, len(found))
         new = [op for op in found if not hasattr(self, op.contents.name.decode())]

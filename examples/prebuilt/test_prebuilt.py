@@ -12,7 +12,7 @@ SHOW = "import words; print(words.sort('b a')); print(words._words.__file__)"
 
 
 def installed(**environment):
-    """What a process says that has nothing of this folder."""
+    """What a process says that has nothing of this directory."""
     done = subprocess.run(
         [sys.executable, "-c", SHOW],
         cwd="/",

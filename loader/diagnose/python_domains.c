@@ -2,7 +2,7 @@
  * Owns the hooks and what they call, which is written once, before the interpreter starts. Any
  * thread may call a hook at any time: also without the GIL, which is what they look for, in a
  * forked child, and after the interpreter has ended. CPython or others may put their own hooks in
- * front of these, or set these aside (PYTHONMALLOC, `-X dev`): blocks keep their trailers and are
+ * front of these, or set these aside (PYTHONMALLOC, `-X dev`): blocks keep their footers and are
  * freed by whoever is asked. See python_domains.h.
  */
 #include "loader/diagnose/python_domains.h"
@@ -10,9 +10,9 @@
 #include "alloc/base/dynlink.h"
 #include "alloc/base/seal.h"
 #include "alloc/diagnose/findings.h"
+#include "alloc/diagnose/guarded_samples.h"
 #include "alloc/diagnose/hot.h"
 #include "alloc/diagnose/python_calls.h"
-#include "alloc/diagnose/sampled.h"
 #include "alloc/diagnose/sites.h"
 #include "alloc/owner/hosted.h"
 #include "loader/host/pymalloc.h"
@@ -165,8 +165,8 @@ static bool may_call(const void *ptr, struct hf_call_site call)
 static __attribute__((noinline, cold)) void *resize_without_gil(void *ptr, size_t size,
                                                                 struct hf_call_site call)
 {
-    const size_t usable = hf_diagnosed_usable(ptr, call);
-    void *moved = hf_diagnosed_allocate(0, size, call);
+    const size_t usable = hf_debug_heap_usable(ptr, call);
+    void *moved = hf_debug_heap_allocate(0, size, call);
     return moved != NULL ? memcpy(moved, ptr, size < usable ? size : usable) : NULL;
 }
 
@@ -174,28 +174,29 @@ static __attribute__((noinline, cold)) void *resize_without_gil(void *ptr, size_
  * arena. The block becomes the caller's. */
 static __attribute__((noinline)) void *claim(void *ptr, size_t size, struct hf_call_site call)
 {
-    struct hf_trailer trailer;
-    size_t room;
-    if (hf_sampled_holds(ptr))
-        return hf_diagnosed_claim(ptr, size, call);
-    if (hf_hosted_of(ptr) != NULL || !hf_block_has_trailer(ptr) ||
-        (room = hf_heap_room(ptr)) == 0 || hf_trailer_read(ptr, room, &trailer) != HF_TRAILER_LIVE)
+    struct hf_footer footer;
+    size_t capacity;
+    if (hf_guarded_holds(ptr))
+        return hf_debug_heap_claim(ptr, size, call);
+    if (hf_hosted_of(ptr) != NULL || !hf_block_has_footer(ptr) ||
+        (capacity = hf_heap_capacity(ptr)) == 0 ||
+        hf_footer_read(ptr, capacity, &footer) != HF_FOOTER_LIVE)
         return ptr;
-    hf_count(hf_site_object(trailer.site), hf_site_of(call.caller, call.function).object,
-             hf_trailer_asked(room, trailer));
-    return hf_block_mark(ptr, room, size != 0 ? size : 1, call);
+    hf_count(hf_site_object(footer.site), hf_site_of(call.caller, call.function).object,
+             hf_footer_asked(capacity, footer));
+    return hf_block_mark(ptr, capacity, size != 0 ? size : 1, call);
 }
 
 /* Whether the heap has handed this pointer out. If somebody's hooks return addresses within its
  * blocks, those are for CPython's allocator, which passes them on. */
 static inline bool is_block(const void *ptr)
 {
-    struct hf_trailer trailer;
-    size_t room;
+    struct hf_footer footer;
+    size_t capacity;
     return hf_owned(ptr) &&
-           (hf_sampled_holds(ptr) || (hf_hosted_of(ptr) == NULL && hf_block_has_trailer(ptr) &&
-                                      (room = hf_heap_room(ptr)) != 0 &&
-                                      hf_trailer_read(ptr, room, &trailer) != HF_TRAILER_DAMAGED));
+           (hf_guarded_holds(ptr) || (hf_hosted_of(ptr) == NULL && hf_block_has_footer(ptr) &&
+                                      (capacity = hf_heap_capacity(ptr)) != 0 &&
+                                      hf_footer_read(ptr, capacity, &footer) != HF_FOOTER_DAMAGED));
 }
 
 /* ---- the hooks ---- */
@@ -208,7 +209,7 @@ static inline bool is_block(const void *ptr)
 RARELY void *allocate_rarely(enum hf_py_domain domain, size_t size, struct hf_call_site call)
 {
     if (!may_call(NULL, call) || size > SMALL)
-        return hf_diagnosed_allocate(0, size, call);
+        return hf_debug_heap_allocate(0, size, call);
     const struct hf_py_allocator *below = &table.below[domain];
     void *ptr = below->malloc(below->ctx, size);
     return hf_owned(ptr) ? claim(ptr, size, call) : ptr;
@@ -227,7 +228,7 @@ RARELY void *clear(enum hf_py_domain domain, size_t count, size_t size, struct h
 {
     size_t bytes;
     if (!may_call(NULL, call) || __builtin_mul_overflow(count, size, &bytes) || bytes > SMALL)
-        return hf_diagnosed_clear(count, size, call);
+        return hf_debug_heap_clear(count, size, call);
     const struct hf_py_allocator *below = &table.below[domain];
     void *ptr = below->calloc(below->ctx, count, size);
     return hf_owned(ptr) ? claim(ptr, bytes, call) : ptr;
@@ -239,7 +240,7 @@ RARELY void *resize(enum hf_py_domain domain, void *ptr, size_t size, struct hf_
         return allocate_rarely(domain, size, call);
     const bool attached_here = may_call(ptr, call);
     if (is_block(ptr))
-        return hf_diagnosed_resize(ptr, size != 0 ? size : 1, call);
+        return hf_debug_heap_resize(ptr, size != 0 ? size : 1, call);
     if (!attached_here)
         return resize_without_gil(ptr, size, call);
     const struct hf_py_allocator *below = &table.below[domain];
@@ -312,14 +313,14 @@ static void *raw_malloc(void *ctx, size_t size)
 static void *raw_calloc(void *ctx, size_t count, size_t size)
 {
     (void)ctx;
-    return count != 0 && size != 0 ? hf_diagnosed_clear(count, size, HF_CALL(PyMem_RawCalloc))
-                                   : hf_diagnosed_clear(1, 1, HF_CALL(PyMem_RawCalloc));
+    return count != 0 && size != 0 ? hf_debug_heap_clear(count, size, HF_CALL(PyMem_RawCalloc))
+                                   : hf_debug_heap_clear(1, 1, HF_CALL(PyMem_RawCalloc));
 }
 
 static void *raw_realloc(void *ctx, void *ptr, size_t size)
 {
     (void)ctx;
-    return hf_diagnosed_resize(ptr, size != 0 ? size : 1, HF_CALL(PyMem_RawRealloc));
+    return hf_debug_heap_resize(ptr, size != 0 ? size : 1, HF_CALL(PyMem_RawRealloc));
 }
 
 static void raw_free(void *ctx, void *ptr)

@@ -141,7 +141,7 @@ static size_t encode(uint32_t character, char out[4])
 
 /* The text of a str, as far as there is room. Lone surrogates (undecodable file names) become '?'.
  */
-static void read_text(const char *object, char *out, size_t room)
+static void read_text(const char *object, char *out, size_t capacity)
 {
     if (!is_pointer(object))
         return;
@@ -152,7 +152,7 @@ static void read_text(const char *object, char *out, size_t room)
         return;
     const char *data = object + ((state & TEXT_ASCII) != 0 ? layout->ascii : layout->wide);
     size_t used = 0;
-    for (int64_t i = 0; i < length && used + 5 <= room; i++) {
+    for (int64_t i = 0; i < length && used + 5 <= capacity; i++) {
         uint32_t character = width == 1   ? ((const volatile uint8_t *)data)[i]
                              : width == 2 ? ((const volatile uint16_t *)(const void *)data)[i]
                                           : ((const volatile uint32_t *)(const void *)data)[i];

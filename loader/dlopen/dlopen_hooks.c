@@ -3,9 +3,9 @@
  *
  * Constraint: dlopen() identifies its caller by the return address and searches for a name without
  * a slash on the caller's RPATH (including an inherited one) or RUNPATH. A stand-in is a different
- * caller. The caller's folders are therefore searched here, in the loader's order (search_path.h),
- * and the parts that do not depend on the caller (the cache and the default folders) are left to
- * dlopen().
+ * caller. The caller's directories are therefore searched here, in the loader's order
+ * (search_path.h), and the parts that do not depend on the caller (the cache and the default
+ * directories) are left to dlopen().
  */
 #include "loader/dlopen/dlopen_hooks.h"
 
@@ -44,7 +44,7 @@ static const struct link_map *object_of(const void *caller)
 
 /* Returns whether the object that dlopen() finds loaded under a bare name is also what the caller
  * would get: it has that soname, or was opened or linked under that name. An object with another
- * soname was reached by a link in a folder that comes after the caller's. */
+ * soname was reached by a link in a directory that comes after the caller's. */
 static bool is_named(void *handle, const char *file, bool without_soname)
 {
     struct link_map *map;
@@ -90,7 +90,7 @@ static void *open_path(hf_dlopen_function *original, const char *path, int mode)
 
 static void *open_found(hf_dlopen_function *original, const char *file, const char *path, int mode)
 {
-    /* A loaded object is found by its name, before any folder is searched. */
+    /* A loaded object is found by its name, before any directory is searched. */
     void *const loaded = original(file, RTLD_LAZY | RTLD_NOLOAD);
     const bool right = loaded != NULL && is_named(loaded, file, true);
     if (loaded != NULL && !right)

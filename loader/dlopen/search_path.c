@@ -1,10 +1,10 @@
 /*
  * Owns nothing but what it remembers of the processor, a constant; no lock.
  *
- * Everything here mirrors glibc's _dl_map_object (elf/dl-load.c, 2.17 to 2.42): which folder is
- * searched when, what makes the loader try the next folder, and what makes it stop with an error.
- * Where it would stop, the file is accepted, and the loader, which is called next, reports the
- * error.
+ * Everything here mirrors glibc's _dl_map_object (elf/dl-load.c, 2.17 to 2.42): which directory is
+ * searched when, what makes the loader try the next directory, and what makes it stop with an
+ * error. Where it would stop, the file is accepted, and the loader, which is called next, reports
+ * the error.
  *
  * Runs on the stack of dlopen()'s caller, which may be as small as 16 KiB, so buffers come from the
  * heap.
@@ -37,12 +37,12 @@
 #    define NATIVE_MACHINE EM_X86_64
 #endif
 
-/* ---- an object's folder ---- */
+/* ---- an object's directory ---- */
 
-/* Returns the folder that $ORIGIN stands for, to be freed with hf_free(), or NULL if it is unknown.
- * RTLD_DI_ORIGIN is used only for objects with a relative path, whose folder depends on the working
- * directory when they were loaded: for the program it copies from a null pointer unless the loader
- * has needed the folder itself. */
+/* Returns the directory that $ORIGIN stands for, to be freed with hf_free(), or NULL if it is
+ * unknown. RTLD_DI_ORIGIN is used only for objects with a relative path, whose directory depends on
+ * the working directory when they were loaded: for the program it copies from a null pointer unless
+ * the loader has needed the directory itself. */
 static char *origin_of(const struct link_map *map)
 {
     const char *name = map->l_name != NULL ? map->l_name : "";
@@ -57,7 +57,7 @@ static char *origin_of(const struct link_map *map)
     } else if (name[0] == '/') {
         known = memccpy(origin, name, '\0', PATH_MAX) != NULL;
     } else if (name[0] != '\0' && getcwd(origin, PATH_MAX) != NULL) {
-        /* The loader has no folder either if it was gone when the object was loaded. */
+        /* The loader has no directory either if it was gone when the object was loaded. */
         if (dlinfo((void *)(uintptr_t)map, RTLD_DI_ORIGIN, origin) == 0)
             return origin;
     }
@@ -70,14 +70,14 @@ static char *origin_of(const struct link_map *map)
     return origin;
 }
 
-/* ---- hardware subfolders ---- */
+/* ---- hardware subdirectories ---- */
 
-enum { SUBFOLDERS_MAX = 3 + 16, SUBFOLDER_LONGEST = 32 };
+enum { SUBDIRECTORIES_MAX = 3 + 16, SUBDIRECTORY_LONGEST = 32 };
 
-/* In search order; the last entry is the folder itself. Listed for each search: a process that
+/* In search order; the last entry is the directory itself. Listed for each search: a process that
  * calls no dlopen() with a bare name needs none of it. */
-struct subfolders {
-    char names[SUBFOLDERS_MAX][SUBFOLDER_LONGEST];
+struct subdirectories {
+    char names[SUBDIRECTORIES_MAX][SUBDIRECTORY_LONGEST];
     size_t count;
 };
 
@@ -135,7 +135,8 @@ static bool is_intel(void)
     return known == INTEL;
 }
 
-/* Names of the older subfolders, which glibc 2.37 dropped: the parts of a path, outermost first. */
+/* Names of the older subdirectories, which glibc 2.37 dropped: the parts of a path, outermost
+ * first. */
 static size_t legacy_names(const char *names[4])
 {
     const char *platform = (const char *)getauxval(AT_PLATFORM);
@@ -165,7 +166,7 @@ static char *append(char *at, const char *text)
     return stpcpy(at, text);
 }
 
-static void list_subfolders(struct subfolders *list)
+static void list_subdirectories(struct subdirectories *list)
 {
     list->count = 0;
 #if defined(__x86_64__)
@@ -219,7 +220,7 @@ static enum verdict look_at(const char *path)
 
 /* ---- the search ---- */
 
-/* Returns the folders that dlopen() searches on behalf of an object, in order, to be freed with
+/* Returns the directories that dlopen() searches on behalf of an object, in order, to be freed with
  * hf_free(); NULL if they cannot be determined. glibc does not tell which of them are the object's
  * own (dls_flags is always 0). */
 static Dl_serinfo *search_list(const struct link_map *map)
@@ -239,9 +240,9 @@ static Dl_serinfo *search_list(const struct link_map *map)
     return list;
 }
 
-/* Returns how many of the caller's folders precede the common end of both lists, which the loader
- * searches for either object: LD_LIBRARY_PATH if the caller has no RUNPATH, and the default
- * folders, preceded by the cache. */
+/* Returns how many of the caller's directories precede the common end of both lists, which the
+ * loader searches for either object: LD_LIBRARY_PATH if the caller has no RUNPATH, and the default
+ * directories, preceded by the cache. */
 static size_t own_count(const Dl_serinfo *callers, const Dl_serinfo *ours)
 {
     size_t count = callers->dls_cnt, other = ours->dls_cnt;
@@ -254,42 +255,45 @@ static size_t own_count(const Dl_serinfo *callers, const Dl_serinfo *ours)
     return count;
 }
 
-/* Returns the size for a file's path in any of the folders, or beside a private copy's original. */
-static size_t room(const Dl_serinfo *list, size_t count, const char *folder, const char *file)
+/* Returns the size for a file's path in any of the directories, or beside a private copy's
+ * original. */
+static size_t capacity(const Dl_serinfo *list, size_t count, const char *directory,
+                       const char *file)
 {
     size_t longest = 0;
     for (size_t i = 0; i < count; i++) {
         const size_t length = strlen(list->dls_serpath[i].dls_name);
         longest = length > longest ? length : longest;
     }
-    return longest + (folder != NULL ? strlen(folder) : 0) + SUBFOLDER_LONGEST + strlen(file) + 3;
+    return longest + (directory != NULL ? strlen(directory) : 0) + SUBDIRECTORY_LONGEST +
+           strlen(file) + 3;
 }
 
-/* A private copy stored elsewhere: searches behave as if it were in its original's folder, because
- * the loader expanded $ORIGIN to the copy's folder. */
+/* A private copy stored elsewhere: searches behave as if it were in its original's directory,
+ * because the loader expanded $ORIGIN to the copy's directory. */
 struct copied {
-    const char *folder; /* the original's; NULL: not such a copy */
-    char *origin;       /* the copy's */
+    const char *directory; /* the original's; NULL: not such a copy */
+    char *origin;          /* the copy's */
 };
 
-static char *write_folder(char *at, const char *directory, const struct copied *copied)
+static char *write_directory(char *at, const char *directory, const struct copied *copied)
 {
     const size_t length = copied->origin != NULL ? strlen(copied->origin) : 0;
     if (length != 0 && strncmp(directory, copied->origin, length) == 0) {
-        at = append(at, copied->folder);
+        at = append(at, copied->directory);
         directory += length;
     }
     return append(append(at, directory), "/");
 }
 
-/* Searches the folders until a file has the wanted verdict; `path` then contains its path. Records
- * whether a file of another class was seen. */
-static bool search_folders(const Dl_serinfo *list, size_t count, const struct subfolders *under,
-                           const struct copied *copied, const char *file, enum verdict wanted,
-                           bool *other_class, char *path)
+/* Searches the directories until a file has the wanted verdict; `path` then contains its path.
+ * Records whether a file of another class was seen. */
+static bool search_directories(const Dl_serinfo *list, size_t count,
+                               const struct subdirectories *under, const struct copied *copied,
+                               const char *file, enum verdict wanted, bool *other_class, char *path)
 {
     for (size_t i = 0; i < count; i++) {
-        char *end = write_folder(path, list->dls_serpath[i].dls_name, copied);
+        char *end = write_directory(path, list->dls_serpath[i].dls_name, copied);
         for (size_t s = 0; s < under->count; s++) {
             append(append(end, under->names[s]), file);
             const enum verdict verdict = look_at(path);
@@ -308,19 +312,19 @@ char *hf_search_for(const struct link_map *caller, const char *file, bool *skipp
     Dl_serinfo *callers = search_list(caller);
     Dl_serinfo *ours = callers != NULL ? search_list(hf_dynlink_find(&hf_region)) : NULL;
     const size_t count = ours != NULL ? own_count(callers, ours) : 0;
-    char *path = count != 0 ? hf_malloc(room(callers, count, copied.folder, file)) : NULL;
-    struct subfolders *under = path != NULL ? hf_malloc(sizeof *under) : NULL;
+    char *path = count != 0 ? hf_malloc(capacity(callers, count, copied.directory, file)) : NULL;
+    struct subdirectories *under = path != NULL ? hf_malloc(sizeof *under) : NULL;
     bool found = false;
     *skipped = false;
     if (under != NULL) {
-        list_subfolders(under);
-        copied.origin = copied.folder != NULL ? origin_of(caller) : NULL;
-        found = search_folders(callers, count, under, &copied, file, FOUND, skipped, path);
+        list_subdirectories(under);
+        copied.origin = copied.directory != NULL ? origin_of(caller) : NULL;
+        found = search_directories(callers, count, under, &copied, file, FOUND, skipped, path);
         if (found)
             *skipped = false;
         else if (*skipped)
-            found =
-                search_folders(callers, count, under, &copied, file, OTHER_CLASS, skipped, path);
+            found = search_directories(callers, count, under, &copied, file, OTHER_CLASS, skipped,
+                                       path);
         hf_free(copied.origin);
     }
     hf_free(under);
@@ -335,8 +339,9 @@ char *hf_search_for(const struct link_map *caller, const char *file, bool *skipp
 
 /* ---- $ORIGIN ---- */
 
-/* In a privileged process, the expansion of the program's own $ORIGIN must lie in a folder that the
- * system trusts: one of those searched for libhomefree, which are then the default folders. */
+/* In a privileged process, the expansion of the program's own $ORIGIN must lie in a directory that
+ * the system trusts: one of those searched for libhomefree, which are then the default directories.
+ */
 static bool is_trusted(const char *path)
 {
     Dl_serinfo *ours = search_list(hf_dynlink_find(&hf_region));
@@ -350,12 +355,12 @@ static bool is_trusted(const char *path)
     return trusted && strstr(path, "/../") == NULL;
 }
 
-/* The folder for which $ORIGIN stands: of a copy, its original's. */
-static char *folder_of(const struct link_map *caller)
+/* The directory for which $ORIGIN stands: of a copy, its original's. */
+static char *directory_of(const struct link_map *caller)
 {
-    const char *folder = hf_copied_from(caller);
-    if (folder != NULL)
-        return hf_strdup(folder);
+    const char *directory = hf_copied_from(caller);
+    if (directory != NULL)
+        return hf_strdup(directory);
     const struct hf_adopted_note *note = hf_adopted_some() ? hf_adopted_loaded(caller) : NULL;
     if (note == NULL)
         return origin_of(caller);
@@ -372,7 +377,7 @@ char *hf_search_expand(const struct link_map *caller, const char *file)
         return hf_strdup(file);
     if (privileged && use.middle)
         return NULL;
-    char *origin = folder_of(caller);
+    char *origin = directory_of(caller);
     /* Each variable takes less room than is counted for it. */
     size_t size = length + 1;
     for (const char *at = file; origin != NULL && (at = strchr(at, '$')) != NULL; at++)

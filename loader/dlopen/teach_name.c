@@ -4,8 +4,8 @@
  * its place and hand over a path. Where the soname is another, the name would stay unknown, and a
  * later dlopen() or DT_NEEDED of that name would fail that succeeds without homefree.
  *
- * So an object is opened, and closed at once, that needs the name and has the folder for its RPATH.
- * It is written here: no code, no symbols, two strings. Owns nothing; any thread.
+ * So an object is opened, and closed at once, that needs the name and has the directory for its
+ * RPATH. It is written here: no code, no symbols, two strings. Owns nothing; any thread.
  */
 #include "loader/dlopen/teach_name.h"
 
@@ -33,9 +33,9 @@ struct needing {
     char strings[];
 };
 
-/* `size`: of the whole. The strings are an empty one, the name and the folder. */
-static void fill(struct needing *file, size_t size, const char *name, const char *folder,
-                 size_t folder_length)
+/* `size`: of the whole. The strings are an empty one, the name and the directory. */
+static void fill(struct needing *file, size_t size, const char *name, const char *directory,
+                 size_t directory_length)
 {
     extern const ElfW(Ehdr) __ehdr_start __attribute__((visibility("hidden")));
     const size_t name_size = strlen(name) + 1;
@@ -69,7 +69,7 @@ static void fill(struct needing *file, size_t size, const char *name, const char
     file->dynamic[HASH] = (ElfW(Dyn)){DT_HASH, {offsetof(struct needing, hash)}};
     file->hash[0] = file->hash[1] = 1;
     memcpy(file->strings + 1, name, name_size);
-    memcpy(file->strings + 1 + name_size, folder, folder_length);
+    memcpy(file->strings + 1 + name_size, directory, directory_length);
 }
 
 void hf_teach_name(hf_dlopen_function *original, const char *name, const char *path)

@@ -6,7 +6,7 @@
 
 /* Makes the dynamic linker know the object that is loaded from a path by a name without a slash,
  * which is the path's last part. Does nothing if the system lends no file in memory, or if the
- * folder has a character that means something in a search path. */
+ * directory has a character that means something in a search path. */
 void hf_teach_name(hf_dlopen_function *original, const char *name, const char *path);
 
 #endif

@@ -317,7 +317,7 @@ int hf_elf_open_debug(struct hf_elf *debug, struct hf_elf *elf, const char *dire
         return hf_elf_fail(debug, -ENOENT, "the file has no build id");
     size_t at = strlen(directory);
     if (at + sizeof middle + sizeof end + 2 * length + 2 > sizeof path)
-        return hf_elf_fail(debug, -ENAMETOOLONG, "the folder's name is too long");
+        return hf_elf_fail(debug, -ENAMETOOLONG, "the directory's name is too long");
     memccpy(path, directory, '\0', sizeof path);
     memcpy(path + at, middle, sizeof middle - 1);
     at += sizeof middle - 1;
@@ -339,17 +339,17 @@ int hf_elf_find_debug(struct hf_elf *debug, struct hf_elf *elf, const char *path
     unsigned char wanted[64], has[64];
     const size_t length = hf_elf_build_id(elf, wanted, sizeof wanted);
     const char *slash = strrchr(path, '/');
-    const size_t folder = slash != NULL ? (size_t)(slash - path) + 1 : 0;
+    const size_t directory = slash != NULL ? (size_t)(slash - path) + 1 : 0;
     begin(debug);
     for (int i = 0; i < 2 && length != 0; i++) {
         static const char hidden[] = ".debug/", end[] = ".debug";
-        const size_t name = strlen(path) - folder, middle = i == 0 ? 0 : sizeof hidden - 1;
-        if (folder + middle + name + sizeof end > size)
+        const size_t name = strlen(path) - directory, middle = i == 0 ? 0 : sizeof hidden - 1;
+        if (directory + middle + name + sizeof end > size)
             continue;
-        memcpy(buffer, path, folder);
-        memcpy(buffer + folder, hidden, middle);
-        memcpy(buffer + folder + middle, path + folder, name);
-        memcpy(buffer + folder + middle + name, end, sizeof end);
+        memcpy(buffer, path, directory);
+        memcpy(buffer + directory, hidden, middle);
+        memcpy(buffer + directory + middle, path + directory, name);
+        memcpy(buffer + directory + middle + name, end, sizeof end);
         if (hf_elf_open(debug, buffer) != 0)
             continue;
         if (hf_elf_build_id(debug, has, sizeof has) == length && memcmp(wanted, has, length) == 0)

@@ -25,8 +25,8 @@ struct hf_origin_use hf_origin_look(const char *text, size_t length);
  */
 int hf_origin_expand(const char *text, size_t length, const char *origin, char *out, size_t size);
 
-/* Makes a path absolute but does not resolve it: $ORIGIN is the folder of the name that a file is
- * loaded by. Result: 0, -EINVAL, -EISDIR for one that ends in a slash, -ENAMETOOLONG. */
+/* Makes a path absolute but does not resolve it: $ORIGIN is the directory of the name that a file
+ * is loaded by. Result: 0, -EINVAL, -EISDIR for one that ends in a slash, -ENAMETOOLONG. */
 int hf_origin_absolute(const char *path, char out[PATH_MAX]);
 
 #endif

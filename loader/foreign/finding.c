@@ -332,7 +332,7 @@ static bool is_in_memory(const struct hf_object *object, struct hf_elf *elf, uin
 {
     unsigned char bytes[512];
     const unsigned char *memory = (const unsigned char *)object->base + address;
-    if (size > sizeof bytes || hf_object_room(object, memory) < size)
+    if (size > sizeof bytes || hf_object_capacity(object, memory) < size)
         return false;
     return hf_elf_read(elf, offset, bytes, size) == 0 && memcmp(bytes, memory, size) == 0;
 }

@@ -5,8 +5,8 @@
 #include "loader/foreign/mmap_tracking.h"
 
 #include "alloc/owner/foreign.h"
+#include "alloc/owner/foreign_pages.h"
 #include "alloc/owner/libc_heap.h"
-#include "alloc/owner/pagemap.h"
 #include "loader/foreign/allocator_strings.h"
 #include "loader/foreign/asking.h"
 #include "loader/foreign/known_allocators.h"
@@ -200,7 +200,7 @@ static void give_back(struct candidate *candidate)
     if (number == 0)
         return;
     if (candidate->has_pages)
-        hf_pagemap_forget(number);
+        hf_foreign_pages_forget(number);
     hf_foreign_give_back(number);
 }
 
@@ -272,7 +272,7 @@ void hf_tracking_forget(void)
             continue;
         candidate->map = NULL;
         if (candidate->state > 0) {
-            hf_pagemap_forget((unsigned)candidate->state);
+            hf_foreign_pages_forget((unsigned)candidate->state);
             hf_foreign_give_back((unsigned)candidate->state);
         } else {
             candidate->state = NOTHING;
@@ -365,8 +365,8 @@ void *hf_tracking_mapped(void *at, size_t size, int flags, const void *caller)
     struct candidate *candidate = plain ? candidate_calling(caller) : NULL;
     unsigned number = candidate != NULL ? begin_recording(candidate, caller) : 0;
     size = whole_pages(size);
-    if (number != 0 || hf_pagemap_any(at, size))
-        hf_pagemap_set(at, size, number);
+    if (number != 0 || hf_foreign_pages_any(at, size))
+        hf_foreign_pages_set(at, size, number);
     if (candidate != NULL)
         end_recording(candidate);
     errno = saved_errno;
@@ -375,54 +375,55 @@ void *hf_tracking_mapped(void *at, size_t size, int flags, const void *caller)
 
 bool hf_tracking_has(const void *address, size_t size)
 {
-    return hf_pagemap_any(address, size);
+    return hf_foreign_pages_any(address, size);
 }
 
 unsigned hf_tracking_unmapping(void *address, size_t size)
 {
     const uintptr_t start = (uintptr_t)address, limit = (uintptr_t)1 << HF_USER_BITS;
-    if ((start & (HF_PAGEMAP_PAGE - 1)) != 0 || start >= limit || size > limit - start ||
-        !hf_pagemap_any(address, size))
-        return HF_PAGEMAP_UNKNOWN;
+    if ((start & (HF_FOREIGN_PAGES_PAGE - 1)) != 0 || start >= limit || size > limit - start ||
+        !hf_foreign_pages_any(address, size))
+        return HF_FOREIGN_PAGES_UNKNOWN;
     size = whole_pages(size);
-    unsigned number = hf_pagemap_id(address);
+    unsigned number = hf_foreign_pages_id(address);
     /* If unmapping fails, only a range with a single owner is restored; otherwise it stays
      * unknown. */
-    bool one = hf_pagemap_id((const char *)address + size - 1) == number;
-    hf_pagemap_set(address, size, HF_PAGEMAP_UNKNOWN);
-    return one ? number : HF_PAGEMAP_UNKNOWN;
+    bool one = hf_foreign_pages_id((const char *)address + size - 1) == number;
+    hf_foreign_pages_set(address, size, HF_FOREIGN_PAGES_UNKNOWN);
+    return one ? number : HF_FOREIGN_PAGES_UNKNOWN;
 }
 
 long hf_tracking_unmap_failed(void *address, size_t size, unsigned number, long result)
 {
-    if (number != HF_PAGEMAP_UNKNOWN)
-        hf_pagemap_set(address, whole_pages(size), number);
+    if (number != HF_FOREIGN_PAGES_UNKNOWN)
+        hf_foreign_pages_set(address, whole_pages(size), number);
     return result;
 }
 
 struct hf_tracking_move hf_tracking_moving(void *address, size_t size, size_t new_size, int flags)
 {
     struct hf_tracking_move move = {address, whole_pages(size), whole_pages(new_size),
-                                    hf_pagemap_id(address), (flags & MREMAP_MAYMOVE) != 0};
-    if (move.number == HF_PAGEMAP_UNKNOWN)
+                                    hf_foreign_pages_id(address), (flags & MREMAP_MAYMOVE) != 0};
+    if (move.number == HF_FOREIGN_PAGES_UNKNOWN)
         return move;
     /* Memory that stays in place has live blocks, which may be freed meanwhile. */
     if (move.may_move)
-        hf_pagemap_set(move.from, move.size, HF_PAGEMAP_UNKNOWN);
+        hf_foreign_pages_set(move.from, move.size, HF_FOREIGN_PAGES_UNKNOWN);
     else if (move.new_size < move.size)
-        hf_pagemap_set(move.from + move.new_size, move.size - move.new_size, HF_PAGEMAP_UNKNOWN);
+        hf_foreign_pages_set(move.from + move.new_size, move.size - move.new_size,
+                             HF_FOREIGN_PAGES_UNKNOWN);
     return move;
 }
 
 void *hf_tracking_moved(const struct hf_tracking_move *move, void *at)
 {
-    if (move->number == HF_PAGEMAP_UNKNOWN)
+    if (move->number == HF_FOREIGN_PAGES_UNKNOWN)
         return at;
     int saved_errno = errno;
     if (at != MAP_FAILED)
-        hf_pagemap_set(at, move->new_size, move->number);
+        hf_foreign_pages_set(at, move->new_size, move->number);
     else
-        hf_pagemap_set(move->from, move->size, move->number);
+        hf_foreign_pages_set(move->from, move->size, move->number);
     errno = saved_errno;
     return at;
 }
@@ -445,9 +446,9 @@ void *hf_tracking_break(void *before, intptr_t increment, const void *caller)
     else if (candidate->state == PROVISIONAL)
         candidate->moved_break = true;
     if (increment < 0)
-        hf_pagemap_set(at + increment, (size_t)-increment, HF_PAGEMAP_UNKNOWN);
+        hf_foreign_pages_set(at + increment, (size_t)-increment, HF_FOREIGN_PAGES_UNKNOWN);
     else
-        hf_pagemap_set(at, (size_t)increment, number);
+        hf_foreign_pages_set(at, (size_t)increment, number);
     if (candidate != NULL)
         end_recording(candidate);
     errno = saved_errno;

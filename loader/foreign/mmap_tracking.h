@@ -1,6 +1,6 @@
 /*
- * mmap tracking: records in the pagemap (pagemap.h) which object maps which pages, as seen by the
- * stubs of mmap(2) and related functions.
+ * mmap tracking: records in the table of foreign pages (foreign_pages.h) which object maps which
+ * pages, as seen by the stubs of mmap(2) and related functions.
  *
  * An object that may contain an allocator is a candidate; routing passes decide that, after
  * searching its symbols for known allocators (finding.h). If one was found, the object's private

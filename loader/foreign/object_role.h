@@ -14,7 +14,7 @@ enum hf_object_role {
     HF_ROLE_ORDINARY,
     HF_ROLE_RUNTIME,   /* libc, the C++ runtime: define the functions, call them through slots */
     HF_ROLE_LINKER,    /* ld.so: calls through its own pointers, out of reach */
-    HF_ROLE_HOMEFREE,  /* a copy of libhomefree: must keep calling libc */
+    HF_ROLE_HOMEFREE,  /* an instance of libhomefree: must keep calling libc */
     HF_ROLE_SATELLITE, /* of libhomefree (alloc/base/satellite.h), and treated like it */
     HF_ROLE_NOTHING    /* the vdso: no symbols */
 };

@@ -22,8 +22,8 @@
  */
 #include "loader/foreign/trials.h"
 
-#include "alloc/owner/pagemap.h"
-#include "alloc/owner/send_home.h"
+#include "alloc/owner/dispatch.h"
+#include "alloc/owner/foreign_pages.h"
 
 #include <string.h>
 #include <sys/mman.h>
@@ -100,13 +100,13 @@ bool hf_trial_owns_pages(unsigned number, const struct hf_trial_functions *funct
         return false;
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0] && !right; i++) {
         /* operator new must not throw through this frame, so test for room first. */
-        void *room = mmap(NULL, 2 * sizes[i], PROT_READ | PROT_WRITE,
-                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        if (room == MAP_FAILED)
+        void *capacity = mmap(NULL, 2 * sizes[i], PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (capacity == MAP_FAILED)
             break;
-        munmap(room, 2 * sizes[i]);
+        munmap(capacity, 2 * sizes[i]);
         void *block = allocate(functions, sizes[i]);
-        right = block != NULL && hf_pagemap_id(block) == number;
+        right = block != NULL && hf_foreign_pages_id(block) == number;
         if (block != NULL)
             call_release(functions, block);
     }

@@ -1,6 +1,6 @@
 /*
- * Owns the number under which the pagemap (pagemap.h) records the pages of these arenas. It is
- * assigned once, under the host's lock, and read without a lock.
+ * Owns the number under which the table of foreign pages (foreign_pages.h) records the pages of
+ * these arenas. It is assigned once, under the host's lock, and read without a lock.
  *
  * CPython has no function that returns pymalloc's list of arenas, so this file finds the list from
  * a block that it allocates itself. The block's pool is the start of the block rounded down to the
@@ -21,8 +21,8 @@
 
 #include "alloc/base/dynlink.h"
 #include "alloc/heap/internal.h"
+#include "alloc/owner/foreign_pages.h"
 #include "alloc/owner/hosted.h"
-#include "alloc/owner/pagemap.h"
 
 #include <stdatomic.h>
 
@@ -46,14 +46,14 @@ bool hf_arenas_add(const void *arena, size_t size)
 {
     if (number == 0)
         return false;
-    (void)hf_pagemap_set(arena, size, number);
+    (void)hf_foreign_pages_set(arena, size, number);
     return true;
 }
 
 void hf_arenas_remove(const void *arena, size_t size)
 {
     if (number != 0)
-        (void)hf_pagemap_set(arena, size, HF_PAGEMAP_UNKNOWN);
+        (void)hf_foreign_pages_set(arena, size, HF_FOREIGN_PAGES_UNKNOWN);
 }
 
 bool hf_arenas_publish(const struct hf_foreign_allocator *pymalloc)

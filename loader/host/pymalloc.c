@@ -242,7 +242,7 @@ static void free_at_home(void *ptr)
 
 /* Sends a block to the interpreter that owns it, which is another one than the calling thread's.
  * The block is freed later, or never: the caller must not touch it. */
-static void send_home(const char *call, void *ptr, const void *caller, const struct place *place)
+static void dispatch(const char *call, void *ptr, const void *caller, const struct place *place)
 {
     const int64_t home = interpreter_of(place->first);
     const char *fact = "is a block of CPython's pymalloc, but of another interpreter than the one "
@@ -272,7 +272,7 @@ static bool may_call(const char *call, void *ptr, const void *caller, const stru
      * (python/cpython#119213). Nobody uses that any more. */
     if (inside == place->first) {
         if (cpython->is_initialized())
-            send_home(call, ptr, caller, place);
+            dispatch(call, ptr, caller, place);
         else
             atomic_fetch_add_explicit(&leaked, 1, memory_order_relaxed);
         return false;
@@ -369,8 +369,8 @@ static void hosted_describe(const void *ptr, struct hf_owner *owner)
 static const struct hf_hosted hosted = {hosted_free, hosted_realloc, hosted_usable_size,
                                         hosted_describe, false};
 
-/* Registers pymalloc for its arenas outside the region as well. The pagemap records their pages one
- * by one, so no allocator needs to be queried. */
+/* Registers pymalloc for its arenas outside the region as well. The table of foreign pages records
+ * their pages one by one, so no allocator needs to be queried. */
 static bool become_foreign(const struct hf_cpython *cpython)
 {
     const struct hf_foreign_allocator allocator = {

@@ -32,13 +32,13 @@ static int plan(struct hf_plan *plan, struct hf_elf *elf, struct hf_elf *debug)
 int hf_inspection_look_at_adoption(struct hf_inspection *inspection, struct hf_elf *elf,
                                    const char *path)
 {
-    const size_t room = sizeof inspection->findings / sizeof inspection->findings[0];
+    const size_t capacity = sizeof inspection->findings / sizeof inspection->findings[0];
     struct hf_plan made = {0};
     struct hf_elf debug;
     char text[sizeof made.why + 128], buffer[PATH_MAX];
     if (inspection->allocators_count == 0 || inspection->kind != HF_KIND_SHARED_OBJECT)
         return 0;
-    if (inspection->findings_count == room)
+    if (inspection->findings_count == capacity)
         return -ENOMEM;
     const bool has_debug =
         hf_elf_is_stripped(elf) && hf_elf_find_debug(&debug, elf, path, buffer, sizeof buffer) == 0;

@@ -14,11 +14,11 @@ bool hf_inspection_allocates(const struct hf_inspection *inspection)
 
 int hf_inspection_require_homefree(struct hf_inspection *inspection)
 {
-    const size_t room = sizeof inspection->findings / sizeof inspection->findings[0];
+    const size_t capacity = sizeof inspection->findings / sizeof inspection->findings[0];
     if (inspection->module == NULL || inspection->homefree_linked || inspection->homefree_itself ||
         !hf_inspection_allocates(inspection))
         return 0;
-    if (inspection->findings_count == room)
+    if (inspection->findings_count == capacity)
         return -ENOMEM;
     struct hf_inspection_finding *finding = &inspection->findings[inspection->findings_count++];
     *finding = (struct hf_inspection_finding){

@@ -36,8 +36,8 @@ find(struct hf_gather *gather, enum hf_rule rule, const char *format, ...)
     vsnprintf(message, sizeof message, format, arguments);
     va_end(arguments);
     const char *copy = hf_inspection_copy(inspection, message);
-    const size_t room = sizeof inspection->findings / sizeof inspection->findings[0];
-    if (copy == NULL || inspection->findings_count == room) {
+    const size_t capacity = sizeof inspection->findings / sizeof inspection->findings[0];
+    if (copy == NULL || inspection->findings_count == capacity) {
         gather->out_of_memory = true;
         return &gather->spare;
     }

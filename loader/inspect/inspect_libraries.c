@@ -1,8 +1,9 @@
 /*
  * Determines which needed libraries are used and how much static TLS all of them take. Each library
  * is searched for where the dynamic linker would look (DT_RPATH, DT_RUNPATH with $ORIGIN,
- * /etc/ld.so.cache, the standard folders) and is used if it defines a name that the object imports.
- * LD_LIBRARY_PATH is ignored, so that the result does not depend on the caller's environment.
+ * /etc/ld.so.cache, the standard directories) and is used if it defines a name that the object
+ * imports. LD_LIBRARY_PATH is ignored, so that the result does not depend on the caller's
+ * environment.
  *
  * Owns: the set of names, and the contents of the cache file during a search. Nothing is guessed: a
  * library that is not found stays unknown. One thread for each inspection.
@@ -173,7 +174,7 @@ struct search {
     struct hf_inspection *inspection;
     const struct hf_name_set *names;
     struct cache cache;
-    char origin[PATH_LONGEST]; /* the folder of the object that needs it; "" if unknown */
+    char origin[PATH_LONGEST]; /* the directory of the object that needs it; "" if unknown */
     const char *name;          /* the library that is searched for */
     bool (*take)(struct search *search, struct hf_elf *elf, const char *path);
     struct hf_inspection_library *library; /* for take_library() */
@@ -256,21 +257,21 @@ static bool append(char *path, size_t *length, const char *text, size_t size)
     return true;
 }
 
-/* Tries one folder of a RUNPATH: `size` bytes, which may contain $ORIGIN. Relative folders, and
- * those that contain another of the linker's variables, are skipped. */
-static bool try_folder(struct search *search, const char *folder, size_t size)
+/* Tries one directory of a RUNPATH: `size` bytes, which may contain $ORIGIN. Relative directories,
+ * and those that contain another of the linker's variables, are skipped. */
+static bool try_directory(struct search *search, const char *directory, size_t size)
 {
     char path[PATH_LONGEST];
-    const struct hf_origin_use use = hf_origin_look(folder, size);
+    const struct hf_origin_use use = hf_origin_look(directory, size);
     if (use.others || (use.origin && search->origin[0] == '\0'))
         return false;
-    const int length = hf_origin_expand(folder, size, search->origin, path, sizeof path);
+    const int length = hf_origin_expand(directory, size, search->origin, path, sizeof path);
     size_t end = (size_t)length;
     return length > 0 && path[0] == '/' && append(path, &end, "/", 1) &&
            append(path, &end, search->name, strlen(search->name)) && try_file(search, path);
 }
 
-static bool try_folders(struct search *search, const char *list)
+static bool try_directories(struct search *search, const char *list)
 {
     /* Without a limit, a hostile list as long as the file would be walked for each library. */
     for (size_t count = 0; list != NULL && count < SEARCHED_MAX; count++) {
@@ -278,7 +279,7 @@ static bool try_folders(struct search *search, const char *list)
         if (size == PATH_LONGEST)
             return false;
         const size_t part = strcspn(list, ":");
-        if (try_folder(search, list, part))
+        if (try_directory(search, list, part))
             return true;
         list = list[part] == ':' ? list + part + 1 : NULL;
     }
@@ -294,16 +295,16 @@ static bool find_file(struct search *search, const char *name)
         return false;
     if (strchr(name, '/') != NULL)
         return name[0] == '/' && try_file(search, name);
-    if (try_folders(search, search->runpath))
+    if (try_directories(search, search->runpath))
         return true;
-    /* The cache and the standard folders are this machine's. */
+    /* The cache and the standard directories are this machine's. */
     if (search->elf->header.e_machine != NATIVE_MACHINE)
         return false;
     const char *cached = find_in_cache(&search->cache, name);
-    return (cached != NULL && try_file(search, cached)) || try_folders(search, standard);
+    return (cached != NULL && try_file(search, cached)) || try_directories(search, standard);
 }
 
-/* Sets $ORIGIN to the folder of the path. As in the dynamic linker, a symbolic link to the file
+/* Sets $ORIGIN to the directory of the path. As in the dynamic linker, a symbolic link to the file
  * itself is not resolved. */
 static void find_origin(struct search *search, const char *path)
 {
@@ -314,14 +315,14 @@ static void find_origin(struct search *search, const char *path)
         append(search->origin, &length, path, (size_t)(slash - path) + 1);
         return;
     }
-    char *folder = slash == NULL   ? strdup(".")
-                   : slash == path ? strdup("/")
-                                   : strndup(path, (size_t)(slash - path));
-    char *real = folder != NULL ? realpath(folder, NULL) : NULL;
+    char *directory = slash == NULL   ? strdup(".")
+                      : slash == path ? strdup("/")
+                                      : strndup(path, (size_t)(slash - path));
+    char *real = directory != NULL ? realpath(directory, NULL) : NULL;
     if (real != NULL && strlen(real) < sizeof search->origin)
         memcpy(search->origin, real, strlen(real) + 1);
     free(real);
-    free(folder);
+    free(directory);
 }
 
 /* ---- static TLS of all libraries ------------------------------------------------------------- */

@@ -57,7 +57,7 @@ static void want_by_name(struct wanted *wanted, const struct hf_object *object, 
     const ElfW(Sym) *const symbols = object->symbols;
     const char *const strings = object->strings;
     /* Names that start later are shorter than three characters or invalid. */
-    const size_t room = object->strings_size >= 4 ? object->strings_size - 3 : 0;
+    const size_t capacity = object->strings_size >= 4 ? object->strings_size - 3 : 0;
     /* All of this is cold, and an object has about as many relocations as undefined symbols, so
      * they are fetched at the same time. */
     enum { AHEAD = 32, FAR_AHEAD = 64 };
@@ -68,7 +68,7 @@ static void want_by_name(struct wanted *wanted, const struct hf_object *object, 
         __builtin_prefetch((const void *)(others + (i + AHEAD) * sizeof(ElfW(Rela))));
         if (i + AHEAD < end)
             __builtin_prefetch(strings + symbols[i + AHEAD].st_name);
-        if ((defined || symbols[i].st_shndx == SHN_UNDEF) && symbols[i].st_name < room &&
+        if ((defined || symbols[i].st_shndx == SHN_UNDEF) && symbols[i].st_name < capacity &&
             hf_name_may_start(starts, hf_name_start(strings + symbols[i].st_name)))
             want_if_named(wanted, object, i);
     }
@@ -102,8 +102,8 @@ static void find_wanted(const struct hf_object *object, bool defined, struct wan
         end = object->sysv_hash[1];
     else
         end = highest_relocated(object) + 1;
-    if (end > object->symbols_room)
-        end = (uint32_t)object->symbols_room;
+    if (end > object->symbols_capacity)
+        end = (uint32_t)object->symbols_capacity;
     want_by_name(wanted, object, end, defined);
     if (!defined)
         return;
@@ -142,7 +142,7 @@ static void visit_table(const struct hf_object *object, const struct wanted *wan
                 continue;
             struct hf_slot slot = {(void **)(object->base + table[i].r_offset),
                                    wanted->functions[w], kind, symbol, i};
-            if (hf_object_room(object, slot.address) >= sizeof *slot.address)
+            if (hf_object_capacity(object, slot.address) >= sizeof *slot.address)
                 visit(&slot, context);
             break;
         }

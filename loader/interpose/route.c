@@ -243,7 +243,7 @@ static void route_namespace(const struct link_map *first, bool base, size_t *cha
 }
 
 /* From here on it pays to open /proc/self/mem, which takes as long as some ten objects' mprotect
- * calls: the process's folder in /proc is made then. */
+ * calls: the process's directory in /proc is made then. */
 enum { OBJECTS_MANY = 16 };
 
 /* The first pass is timed exactly; a process may have confined itself before a later one. */

@@ -50,16 +50,17 @@ bool hf_write_is_single_threaded(void)
 static bool is_last_thread(void)
 {
     _Alignas(struct dirent64) char entries[512];
-    const int folder = open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    const long size = folder >= 0 ? syscall(SYS_getdents64, folder, entries, sizeof entries) : -1;
+    const int directory = open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    const long size =
+        directory >= 0 ? syscall(SYS_getdents64, directory, entries, sizeof entries) : -1;
     size_t count = 0;
     const struct dirent64 *entry;
     for (long at = 0; at < size; at += entry->d_reclen) {
         entry = (const void *)(entries + at);
         count += entry->d_name[0] != '.';
     }
-    if (folder >= 0)
-        close(folder);
+    if (directory >= 0)
+        close(directory);
     return count == 1;
 }
 

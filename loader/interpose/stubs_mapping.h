@@ -6,9 +6,9 @@
 #ifndef HOMEFREE_STUBS_MAPPING_H
 #define HOMEFREE_STUBS_MAPPING_H
 
-/* Mappings are recorded after the call, unmappings before it: see pagemap.h. The return address
- * identifies the caller. A function that tail-calls mmap(2) is attributed to its own caller;
- * allocators do not do that, because they check the result. */
+/* Mappings are recorded after the call, unmappings before it: see foreign_pages.h. The return
+ * address identifies the caller. A function that tail-calls mmap(2) is attributed to its own
+ * caller; allocators do not do that, because they check the result. */
 
 typedef void *mmap_function(void *address, size_t size, int protection, int flags, int file,
                             off_t offset);

@@ -56,7 +56,7 @@ static void add_needed_versions(struct ranges *ranges, const struct hf_object *o
     const char *need = (const void *)object->needs, *end = need;
     for (size_t i = 0; i < object->needs_count; i++) {
         const ElfW(Verneed) *entry = (const void *)need;
-        if (hf_object_room(object, entry) < sizeof *entry)
+        if (hf_object_capacity(object, entry) < sizeof *entry)
             break;
         const char *last = need + entry->vn_aux + entry->vn_cnt * sizeof(ElfW(Vernaux));
         end = last > end ? last : end;
@@ -78,7 +78,7 @@ static void add_defined_versions(struct ranges *ranges, const struct hf_object *
     const char *definition = (const void *)start, *end = definition;
     for (size_t i = 0; i < count && definition != NULL; i++) {
         const ElfW(Verdef) *entry = (const void *)definition;
-        if (hf_object_room(object, entry) < sizeof *entry)
+        if (hf_object_capacity(object, entry) < sizeof *entry)
             break;
         const char *last = definition + entry->vd_aux + entry->vd_cnt * sizeof(ElfW(Verdaux));
         end = last > end ? last : end;

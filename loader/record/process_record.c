@@ -13,7 +13,7 @@
 #include "alloc/heap/instance.h"
 #include "alloc/heap/region.h"
 #include "alloc/owner/foreign.h"
-#include "alloc/owner/pagemap.h"
+#include "alloc/owner/foreign_pages.h"
 #include "loader/interpose/loader_lock.h"
 #include "loader/interpose/slot_policy.h"
 #include "loader/interpose/symbol_tables.h"
@@ -165,11 +165,11 @@ static size_t number_of(const struct link_map *wanted)
 
 static size_t target_index(struct collecting *collecting, const struct link_map *map)
 {
-    const size_t room = sizeof collecting->targets / sizeof collecting->targets[0];
-    for (size_t i = 0; i < room; i++)
+    const size_t capacity = sizeof collecting->targets / sizeof collecting->targets[0];
+    for (size_t i = 0; i < capacity; i++)
         if (collecting->targets[i].map == map)
             return collecting->targets[i].index;
-    size_t next = collecting->targets_next++ % room;
+    size_t next = collecting->targets_next++ % capacity;
     collecting->targets[next].map = map;
     collecting->targets[next].index = number_of(map);
     return collecting->targets[next].index;
@@ -247,7 +247,7 @@ static void copied_variable(struct collecting *collecting, const ElfW(Sym) *symb
     void *const *word = (void *const *)(collecting->object->base + relocation->r_offset);
     const char *name = collecting->object->strings + symbol->st_name;
     for (size_t i = 0; i < symbol->st_size / sizeof *word && i < 64; i++) {
-        if (hf_object_room(collecting->object, word + i) < sizeof *word)
+        if (hf_object_capacity(collecting->object, word + i) < sizeof *word)
             return;
         const struct link_map *map = word[i] != NULL ? hf_dynlink_find(word[i]) : NULL;
         if (map == NULL || !hf_dynlink_open(map, object))
@@ -268,7 +268,7 @@ static void copied_variable(struct collecting *collecting, const ElfW(Sym) *symb
 static const ElfW(Sym) *symbol_of(const struct hf_object *object, const ElfW(Rela) *relocation)
 {
     const size_t index = ELF64_R_SYM(relocation->r_info);
-    return index < object->symbols_room ? &object->symbols[index] : NULL;
+    return index < object->symbols_capacity ? &object->symbols[index] : NULL;
 }
 
 static void copied_variables(struct collecting *collecting)

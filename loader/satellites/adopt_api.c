@@ -89,7 +89,7 @@ bool hf_adopted_copy_of(const char *file, char copy[PATH_MAX])
 const char *hf_copied_from(const struct link_map *map)
 {
     const struct hf_adopt_functions *open = hf_satellite_functions(&place.satellite);
-    return open != NULL ? open->copy_folder(map) : NULL;
+    return open != NULL ? open->copy_directory(map) : NULL;
 }
 
 /* ---- copies that are made ---- */

@@ -18,8 +18,8 @@ int hf_adopt_selected(const char *path, char *out, bool *selected);
  * dynamic linker would know the file whatever has become of it, or by the file that is there. */
 bool hf_adopted_copy_of(const char *file, char copy[PATH_MAX]);
 
-/* The original's folder, which $ORIGIN stands for, if the object is a private copy stored in
- * another folder; NULL otherwise. Takes no lock; the string is permanent. */
+/* The original's directory, which $ORIGIN stands for, if the object is a private copy stored in
+ * another directory; NULL otherwise. Takes no lock; the string is permanent. */
 const char *hf_copied_from(const struct link_map *map);
 
 #endif

@@ -36,7 +36,7 @@ struct hf_adopt_functions {
     int (*adopt_file)(const char *path, char *out, size_t size, bool selected);
     int (*private_copy)(const char *path, char *out, size_t size);
     int (*private_remove)(const char *path);
-    const char *(*copy_folder)(const struct link_map *map);
+    const char *(*copy_directory)(const struct link_map *map);
 };
 
 #endif

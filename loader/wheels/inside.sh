@@ -3,9 +3,9 @@
 #
 #   loader/wheels/inside.sh OUTPUT PYTHON SDIST MACHINE…
 #
-# OUTPUT   a folder of the root; emptied first
+# OUTPUT   a directory of the root; emptied first
 # PYTHON   the Python that builds; its version becomes the wheel's oldest one
-# SDIST    a source archive to build from; if empty, one is made of the project's folder
+# SDIST    a source archive to build from; if empty, one is made of the project's directory
 # MACHINE  x86_64 or aarch64
 set -eu
 root=$(cd "$(dirname "$0")/../.." && pwd)
@@ -53,19 +53,19 @@ homefree_step "fetching Meson and auditwheel" fill || homefree_fail "could not f
 PATH=$tools/bin:$PATH
 export PATH
 
-# Python's headers are the same for every machine but for pyconfig.h, which Debian has in a folder of
+# Python's headers are the same for every machine but for pyconfig.h, which Debian has in a directory of
 # its own. Taken out of the package: installed, it would need more packages of that machine, in exactly the
 # versions that are installed here, which old releases do not keep.
 foreign_headers() {
-    folder=/usr/include/aarch64-linux-gnu
+    directory=/usr/include/aarch64-linux-gnu
     header=$("$python" -c 'import sysconfig; print("python" + sysconfig.get_python_version())')/pyconfig.h
-    [ ! -e "$folder/$header" ] || return 0
+    [ ! -e "$directory/$header" ] || return 0
     package=lib${header%/*}-dev:$foreign
     suite=$(. /etc/os-release && echo "${VERSION_CODENAME-sid}")
     mkdir -p "$output/headers" && cd "$output/headers" &&
         # The release itself may keep what its security fixes do not.
         { apt-get download "$package" || apt-get download "$package/$suite"; } &&
-        dpkg-deb --fsys-tarfile ./*.deb | tar -x -C / ".$folder/$header"
+        dpkg-deb --fsys-tarfile ./*.deb | tar -x -C / ".$directory/$header"
 }
 [ -z "$foreign" ] || homefree_step "fetching Python's headers for $foreign" foreign_headers ||
     homefree_fail "could not fetch Python's headers for $foreign"

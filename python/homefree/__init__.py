@@ -26,7 +26,7 @@ except ImportError as _error:
         raise
     raise ImportError(
         f"homefree: the heap's library does not load ({_error}); install libhomefree.so.1 beside "
-        "this package, as `meson install` and the wheel do, or put its folder on LD_LIBRARY_PATH",
+        "this package, as `meson install` and the wheel do, or put its directory on LD_LIBRARY_PATH",
         name="homefree",
     ) from None
 from ._homefree import (
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from . import cuda, extension, interpreters, package
     from ._diagnose import diagnose
     from ._doctor import doctor
-    from ._folders import (
+    from ._directories import (
         get_cmake_dir,
         get_include,
         get_library_dir,
@@ -93,11 +93,11 @@ _LAZY = {
     "diagnose": "_diagnose",
     "doctor": "_doctor",
     "extension": "extension",
-    "get_cmake_dir": "_folders",
-    "get_include": "_folders",
-    "get_library_dir": "_folders",
-    "get_missing_dir": "_folders",
-    "get_pkgconfig_dir": "_folders",
+    "get_cmake_dir": "_directories",
+    "get_include": "_directories",
+    "get_library_dir": "_directories",
+    "get_missing_dir": "_directories",
+    "get_pkgconfig_dir": "_directories",
     "import_hook": "loading._import_hook",
     "install": "_install",
     "interpreters": "interpreters",

@@ -18,21 +18,21 @@ def _is_program(path):
 def find() -> str:
     """The path of the command. FileNotFoundError if this installation has none. Threads: any."""
     here = os.path.dirname(os.path.abspath(__file__))
-    folders = [os.path.join(here, _paths.BIN)] if _paths.BIN else []
+    directories = [os.path.join(here, _paths.BIN)] if _paths.BIN else []
     schemes = [None, "posix_user", "venv"]
     for scheme in schemes:
         try:
-            folders.append(
+            directories.append(
                 sysconfig.get_path("scripts", scheme) if scheme else sysconfig.get_path("scripts")
             )
         except KeyError:  # this Python does not have the scheme
             continue
-    for folder in folders:
-        path = os.path.normpath(os.path.join(folder, "homefree"))
+    for directory in directories:
+        path = os.path.normpath(os.path.join(directory, "homefree"))
         if _is_program(path):
             return path
     raise FileNotFoundError(
         "homefree: the command, which is a part of this package, was not found in "
-        f"{', '.join(os.path.normpath(folder) for folder in folders)}; install homefree with "
+        f"{', '.join(os.path.normpath(directory) for directory in directories)}; install homefree with "
         "`meson install` or from its wheel"
     )

@@ -131,7 +131,7 @@ def dlpack_import(
 def add_interpreters() -> None: ...
 
 # What add_interpreters() adds, for homefree.interpreters; its functions are not listed.
-class Parcel(Generic[T]):
+class Message(Generic[T]):
     def open(self) -> T: ...
 
 class Shared:

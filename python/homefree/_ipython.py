@@ -3,7 +3,7 @@
     %load_ext homefree
 
 The package hands load_ipython_extension() on; nothing else imports this file. IPython is imported
-when it calls. One thing is kept: the sources of cells, in the folder `cells` of
+when it calls. One thing is kept: the sources of cells, in the directory `cells` of
 homefree.extension's cache, where debuggers find them. Threads: the shell's.
 """
 
@@ -87,8 +87,15 @@ def _parser():
     add("-+", "--cplus", action="store_const", const="c++", dest="language", help="C++")
     add("-c", "--compile-args", action="append", default=[], metavar="FLAGS", help="-c=-O3")
     add("--link-args", action="append", default=[], metavar="FLAGS", help="--link-args=-lm")
-    add("-I", "--include", action="append", default=[], metavar="FOLDER", help="has headers")
-    add("-L", "--library-dir", action="append", default=[], metavar="FOLDER", help="has libraries")
+    add("-I", "--include", action="append", default=[], metavar="DIRECTORY", help="has headers")
+    add(
+        "-L",
+        "--library-dir",
+        action="append",
+        default=[],
+        metavar="DIRECTORY",
+        help="has libraries",
+    )
     add("-l", "--lib", action="append", default=[], metavar="NAME", help="a library to link")
     add("--torch", action="store_true", help="compile and link with torch")
     add("-v", "--verbose", action="store_true", help="show each step and the compiler's warnings")
@@ -96,8 +103,8 @@ def _parser():
     return parser
 
 
-def _folders(given):
-    return [os.path.abspath(os.path.expanduser(folder)) for folder in given]
+def _directories(given):
+    return [os.path.abspath(os.path.expanduser(directory)) for directory in given]
 
 
 def _words(given):
@@ -105,7 +112,7 @@ def _words(given):
 
 
 def _headers(text):
-    """The header folders of the packages that the cell includes, as far as they are installed."""
+    """The header directories of the packages that the cell includes, as far as they are installed."""
     found = []
     for name in sorted(set(_INCLUDED.findall(text))):
         with contextlib.suppress(ImportError, AttributeError):
@@ -162,8 +169,8 @@ def _load(options, text):
             path = _source(root, file + _SUFFIXES[language], text)
         except OSError as error:
             raise CellError(
-                f"homefree cannot write to its cache folder {root}: {error}; set "
-                "HOMEFREE_BUILD_DIR to a writable folder"
+                f"homefree cannot write to its cache directory {root}: {error}; set "
+                "HOMEFREE_BUILD_DIR to a writable directory"
             ) from None
         module = extension.load(
             name,
@@ -171,11 +178,11 @@ def _load(options, text):
             extra_cflags=flags if language != "cuda" else None,
             extra_cuda_cflags=flags if language == "cuda" else None,
             extra_ldflags=[
-                *[f"-L{folder}" for folder in _folders(options.library_dir)],
+                *[f"-L{directory}" for directory in _directories(options.library_dir)],
                 *[f"-l{name}" for name in options.lib],
                 *_words(options.link_args),
             ],
-            extra_include_paths=[*_folders(options.include), *_headers(text)],
+            extra_include_paths=[*_directories(options.include), *_headers(text)],
             torch=options.torch,
             verbose=options.verbose or None,
             reload=True,

@@ -8,7 +8,7 @@ import os
 import subprocess
 import sysconfig
 
-from . import _command, _folders, _paths
+from . import _command, _directories, _paths
 
 # Where homefree's wheel puts the library, relative to site-packages.
 _IN_SITE = "homefree/lib"
@@ -16,7 +16,7 @@ _IN_SITE = "homefree/lib"
 # The linker's arguments that name libc or a C++ runtime.
 _RUNTIMES = ("-lstdc++", "-lsupc++", "-lc++", "-lc++abi", "-lc")
 
-# The prefixes of the folders in which pip and other frontends make environments that they delete.
+# The prefixes of the directories in which pip and other frontends make environments that they delete.
 _PASSING = ("pip-build-env-", "build-env-", "builds-v")
 
 
@@ -30,19 +30,19 @@ def module_name(full_name):
 
 
 def include_dir():
-    """The folder of homefree's headers. FileNotFoundError if this copy has none."""
-    return _folders.get_include()
+    """The directory of homefree's headers. FileNotFoundError if this copy has none."""
+    return _directories.get_include()
 
 
 def libraries():
     """The files to link, in this order, after everything else. FileNotFoundError if missing."""
-    folder = _folders.get_library_dir()
-    shim = os.path.join(folder, "libhomefree_shim.a")
+    directory = _directories.get_library_dir()
+    shim = os.path.join(directory, "libhomefree_shim.a")
     if not os.path.exists(shim):
-        # Its place in a build folder.
-        built = os.path.join(os.path.dirname(folder), "shim", "libhomefree_shim.a")
+        # Its place in a build directory.
+        built = os.path.join(os.path.dirname(directory), "shim", "libhomefree_shim.a")
         shim = built if os.path.exists(built) else shim
-    found = [shim, os.path.join(folder, _paths.SONAME)]
+    found = [shim, os.path.join(directory, _paths.SONAME)]
     for path in found:
         if not os.path.exists(path):
             raise FileNotFoundError(
@@ -58,7 +58,7 @@ def stub():
     if not _in_package():
         return None
     try:
-        path = os.path.join(_folders.get_missing_dir(), _paths.SONAME)
+        path = os.path.join(_directories.get_missing_dir(), _paths.SONAME)
     except FileNotFoundError:
         return None
     return path if os.path.exists(path) else None
@@ -100,11 +100,11 @@ def _passing(path):
     return any(part.startswith(_PASSING) for part in path.split(os.sep))
 
 
-def _is_default(folder):
-    """Whether the dynamic linker searches a folder by default."""
+def _is_default(directory):
+    """Whether the dynamic linker searches a directory by default."""
     names = ["lib", "lib64", os.path.join("lib", sysconfig.get_config_var("MULTIARCH") or "")]
     known = [os.path.join(root, name) for root in ("/", "/usr") for name in names]
-    return os.path.realpath(folder) in {os.path.realpath(path) for path in known}
+    return os.path.realpath(directory) in {os.path.realpath(path) for path in known}
 
 
 def _in_package():
@@ -114,41 +114,41 @@ def _in_package():
 
 def passes():
     """Whether homefree is installed in an environment that is deleted after the build."""
-    return _passing(_folders.get_library_dir())
+    return _passing(_directories.get_library_dir())
 
 
-def folders_on_this_machine():
-    """The RUNPATH for a module that stays on this machine: a list of absolute folders.
+def directories_on_this_machine():
+    """The RUNPATH for a module that stays on this machine: a list of absolute directories.
 
     It is empty if the dynamic linker finds libhomefree by default, or if the environment of
     homefree is deleted after the build.
     """
-    folder = _folders.get_library_dir()
+    directory = _directories.get_library_dir()
     if passes():
         # sysconfig names the Python that pip builds for, not the temporary environment.
         site = sysconfig.get_path("platlib")
         return [] if _passing(site) else [os.path.join(site, _IN_SITE)]
-    return [] if _is_default(folder) else [folder]
+    return [] if _is_default(directory) else [directory]
 
 
-def folders_from(full_name):
+def directories_from(full_name):
     """The RUNPATH for an installed module of that name.
 
-    Its folders are relative to the module's own, except if homefree was not installed from a wheel.
+    Its directories are relative to the module's own, except if homefree was not installed from a wheel.
     """
     origin = "/".join(["$ORIGIN", *[os.pardir] * full_name.count(".")])
     if _in_package():
         return [f"{origin}/homefree/{os.path.normpath(_paths.LIBRARY)}"]
-    return [f"{origin}/{_IN_SITE}", *folders_on_this_machine()]
+    return [f"{origin}/{_IN_SITE}", *directories_on_this_machine()]
 
 
-def folder_of_stub(full_name):
+def directory_of_stub(full_name):
     """The end of the RUNPATH for a module with the stub beside it."""
-    return f"$ORIGIN/{stub_folder(full_name)}"
+    return f"$ORIGIN/{stub_directory(full_name)}"
 
 
-def stub_folder(full_name):
-    """The name of the folder beside a module that holds the stub."""
+def stub_directory(full_name):
+    """The name of the directory beside a module that holds the stub."""
     return f"{full_name.split('.')[-1]}.needs"
 
 
@@ -170,18 +170,18 @@ def runtimes_apart(words):
     return others, [word for word in words if word in _RUNTIMES]
 
 
-def arguments(script, folders):
+def arguments(script, directories):
     """The compiler's arguments that link a module with homefree. They must be the last ones, but
     for what runtimes_apart() takes out.
 
-    script is the version script, or None; folders become the RUNPATH, in this order.
+    script is the version script, or None; directories become the RUNPATH, in this order.
     """
     # --as-needed also drops unused libraries that the compiler adds after these (libm for C++).
     words = ["-Wl,--as-needed", _paths.SHIM_ASKS, *libraries()]
     if script is not None:
         words += linker_words(f"--version-script={script}")
-    if folders:
+    if directories:
         words += ["-Wl,--enable-new-dtags"]
-    for folder in folders:
-        words += linker_words("-rpath", folder)
+    for directory in directories:
+        words += linker_words("-rpath", directory)
     return words

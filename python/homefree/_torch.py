@@ -52,7 +52,7 @@ def torch_extension_args(
     include = _link.include_dir()
     if load:
         # The module stays on this machine, in torch's cache.
-        words = _link.arguments(script, _link.folders_on_this_machine())
+        words = _link.arguments(script, _link.directories_on_this_machine())
         # Not extra_include_paths, which only some versions of torch quote.
         compiling = _for_shell([f"-I{include}", f"-D{_NAME}={_TORCH_NAME}"])
         mine = {
@@ -62,14 +62,16 @@ def torch_extension_args(
         }
     else:
         in_place = not _IN_PLACE.isdisjoint(sys.argv)
-        folders = _link.folders_on_this_machine() if in_place else _link.folders_from(name or "")
+        directories = (
+            _link.directories_on_this_machine() if in_place else _link.directories_from(name or "")
+        )
         # Only runtime_library_dirs come before torch's libraries, and a comma separates linker
         # words: --as-needed drops the libraries that the module does not use.
-        first = next((folder for folder in folders if "," not in folder), "$ORIGIN")
+        first = next((directory for directory in directories if "," not in directory), "$ORIGIN")
         mine = {
             "include_dirs": [include],
             "define_macros": [(_NAME, _TORCH_NAME)],
-            "extra_link_args": _link.arguments(script, folders),
+            "extra_link_args": _link.arguments(script, directories),
             "runtime_library_dirs": [f"{first},--as-needed"],
         }
     words = "extra_ldflags" if load else "extra_link_args"

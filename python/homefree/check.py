@@ -145,7 +145,7 @@ class Watch:
     def crossed(self, allocated_by: "str | None" = None, freed_by: "str | None" = None) -> int:
         """How many blocks crossed from one object to another.
 
-        Each argument is a part of the object's file name, without its folder; None matches all.
+        Each argument is a part of the object's file name, without its directory; None matches all.
         """
         return sum(
             crossing.count
@@ -309,7 +309,7 @@ def assert_balanced(
     allocated_by: "str | None", *, room: int = 0
 ) -> "AbstractContextManager[Watch]":
     """`with assert_balanced("greet"):` asserts that every block of the heap that objects with this
-    text in their file name, without the folder, allocate in its body is freed before it ends, by
+    text in their file name, without the directory, allocate in its body is freed before it ends, by
     whichever object.
 
     allocated_by: a part of the name; None for any object. room: as for watch(). What an object
@@ -342,7 +342,7 @@ def assert_freed_by(
     address: int, freed_by: "str | None", *, room: int = 0
 ) -> "AbstractContextManager[Watch]":
     """`with assert_freed_by(address, "greet"):` asserts that its body frees this block once, and
-    that the object that does has this text in its file name, without the folder.
+    that the object that does has this text in its file name, without the directory.
 
     address, room: as for assert_freed_once(). freed_by: a part of the name; None for any object.
 

@@ -5,7 +5,7 @@
     setup(ext_modules=[Extension("package.greet", ["greet.c"])])
 
 Nothing else in setup.py changes, including a cmdclass of pybind11, Cython or torch. Files are
-written to the build folder only. Threads: `build_ext -j` may build such extensions in parallel.
+written to the build directory only. Threads: `build_ext -j` may build such extensions in parallel.
 Since 1.0.
 """
 
@@ -234,17 +234,17 @@ class _Builds:
             if not any(macro[0] == "HOMEFREE_MODULE_NAME" for macro in ext.define_macros):
                 ext.define_macros = [*ext.define_macros, ("HOMEFREE_MODULE_NAME", module)]
             if self._in_place:
-                folders = _link.folders_on_this_machine()
-                if not folders and _link.passes():
+                directories = _link.directories_on_this_machine()
+                if not directories and _link.passes():
                     self.warn(
                         f"{ext.name}: homefree is in an environment that will be deleted, so the "
                         "module cannot find it by itself: import homefree before the module, or "
                         "build without isolation"
                     )
             else:
-                folders = _link.folders_from(full_name)
+                directories = _link.directories_from(full_name)
             if stub is not None:
-                folders.append(_link.folder_of_stub(full_name))
+                directories.append(_link.directory_of_stub(full_name))
             os.makedirs(self.build_temp, exist_ok=True)
             script = None
             if not any("--version-script" in word for word in own):
@@ -254,7 +254,7 @@ class _Builds:
             named, runtimes = _link.runtimes_apart([f"-l{name}" for name in ext.libraries])
             ext.libraries = [word[len("-l") :] for word in named]
             own, more = _link.runtimes_apart(own)
-            ext.extra_link_args = [*own, *_link.arguments(script, folders), *runtimes, *more]
+            ext.extra_link_args = [*own, *_link.arguments(script, directories), *runtimes, *more]
             self._link_again_if_changed(ext, base + ".link", script)
         except (OSError, RuntimeError) as error:
             raise DistutilsSetupError(f"{ext.name}: {error}") from error
@@ -275,8 +275,8 @@ class _Builds:
 
     def _place_of_stub(self, ext):
         full_name = self.get_ext_fullname(ext.name)
-        folder = os.path.join(self.build_lib, *full_name.split(".")[:-1])
-        return os.path.join(folder, _link.stub_folder(full_name), _paths.SONAME)
+        directory = os.path.join(self.build_lib, *full_name.split(".")[:-1])
+        return os.path.join(directory, _link.stub_directory(full_name), _paths.SONAME)
 
     def _remove_stub(self, ext):
         """Remove the stub of an earlier build, which the wheel would take along."""

@@ -49,11 +49,11 @@ static PyObject *failed(int error)
     }
 }
 
-static PyObject *watch_begin(PyObject *module, PyObject *room)
+static PyObject *watch_begin(PyObject *module, PyObject *capacity)
 {
     (void)module;
     struct hf_watch *watch = NULL;
-    size_t count = PyLong_AsSize_t(room);
+    size_t count = PyLong_AsSize_t(capacity);
     if (count == (size_t)-1 && PyErr_Occurred())
         return NULL;
     int error;
@@ -84,7 +84,7 @@ static PyObject *watch_end(PyObject *module, PyObject *capsule)
  * Python objects. */
 struct seen {
     struct hf_crossing *crossings;
-    size_t count, room;
+    size_t count, capacity;
     int failed;
 };
 
@@ -92,7 +92,7 @@ static void visit(const struct hf_crossing *crossing, void *context)
 {
     struct seen *seen = context;
     struct hf_crossing *crossings =
-        homefree_grown(seen->crossings, &seen->room, seen->count, sizeof *crossings);
+        homefree_grown(seen->crossings, &seen->capacity, seen->count, sizeof *crossings);
     if (crossings == NULL) {
         seen->failed = 1;
         return;
@@ -148,14 +148,14 @@ static PyObject *watch_report(PyObject *module, PyObject *capsule)
 /* What objects have left, collected in the same way. */
 struct all_left {
     struct hf_left *left;
-    size_t count, room;
+    size_t count, capacity;
     int failed;
 };
 
 static void visit_left(const struct hf_left *left, void *context)
 {
     struct all_left *all = context;
-    struct hf_left *grown = homefree_grown(all->left, &all->room, all->count, sizeof *grown);
+    struct hf_left *grown = homefree_grown(all->left, &all->capacity, all->count, sizeof *grown);
     if (grown == NULL) {
         all->failed = 1;
         return;

@@ -1,6 +1,6 @@
 /*
- * The part of the extension for memory that crosses between interpreters: parcels (crossing.h), and
- * the type homefree.interpreters.Shared, which is such memory where it arrives. Owns nothing: a
+ * The part of the extension for memory that crosses between interpreters: messages (crossing.h),
+ * and the type homefree.interpreters.Shared, which is such memory where it arrives. Owns nothing: a
  * piece of memory belongs to its deleter. Functions are called by attached threads; deleters run on
  * any thread, and what only the home interpreter may release is posted there.
  *
@@ -27,12 +27,12 @@
 #include <stdbool.h>
 #include <string.h>
 
-PyDoc_STRVAR(pack_doc, "parcel_pack(pickle, buffers)\n--\n\n"
-                       "A parcel of a pickle and the buffers that it left out, as a capsule.");
-PyDoc_STRVAR(address_doc, "parcel_send(parcel)\n--\n\n"
-                          "The address of a parcel, which the capsule no longer owns.");
-PyDoc_STRVAR(open_doc, "parcel_open(address)\n--\n\n"
-                       "The (pickle, buffers) of a parcel, which is used up.");
+PyDoc_STRVAR(pack_doc, "message_pack(pickle, buffers)\n--\n\n"
+                       "A message of a pickle and the buffers that it left out, as a capsule.");
+PyDoc_STRVAR(address_doc, "message_send(message)\n--\n\n"
+                          "The address of a message, which the capsule no longer owns.");
+PyDoc_STRVAR(open_doc, "message_open(address)\n--\n\n"
+                       "The (pickle, buffers) of a message, which is used up.");
 PyDoc_STRVAR(shared_doc, "shared(owner, address, size, readonly)\n--\n\n"
                          "Memory that an object of this interpreter owns, as a Shared object.");
 
@@ -255,7 +255,7 @@ static struct hf_release *keep(struct homefree_state *state, Py_buffer *view)
     return keeper;
 }
 
-/* ---- parcels ---- */
+/* ---- messages ---- */
 
 struct piece {
     void *pointer;
@@ -264,36 +264,36 @@ struct piece {
     struct hf_release *keeper;
 };
 
-struct homefree_parcel {
+struct homefree_message {
     size_t count;          /* of pieces; the first one is the pickle */
     struct piece pieces[]; /* those that are filled in */
 };
 
-struct homefree_parcel *homefree_parcel_copy(const struct homefree_parcel *parcel)
+struct homefree_message *homefree_message_copy(const struct homefree_message *message)
 {
-    const size_t size = sizeof *parcel + parcel->count * sizeof parcel->pieces[0];
-    struct homefree_parcel *copy = hf_malloc(size);
+    const size_t size = sizeof *message + message->count * sizeof message->pieces[0];
+    struct homefree_message *copy = hf_malloc(size);
     if (copy == NULL)
         return NULL;
-    memcpy(copy, parcel, size);
+    memcpy(copy, message, size);
     for (size_t i = 0; i < copy->count; i++)
         hf_release_take(copy->pieces[i].keeper);
     return copy;
 }
 
-void homefree_parcel_drop(struct homefree_parcel *parcel)
+void homefree_message_drop(struct homefree_message *message)
 {
-    if (parcel == NULL)
+    if (message == NULL)
         return;
-    for (size_t i = 0; i < parcel->count; i++)
-        hf_release_drop(parcel->pieces[i].keeper);
-    hf_free(parcel);
+    for (size_t i = 0; i < message->count; i++)
+        hf_release_drop(message->pieces[i].keeper);
+    hf_free(message);
 }
 
 /* Copies the pickle, which is nobody's by reference. Returns 0 or -1. */
-static int add_pickle(struct homefree_parcel *parcel, const char *bytes, Py_ssize_t size)
+static int add_pickle(struct homefree_message *message, const char *bytes, Py_ssize_t size)
 {
-    struct piece *piece = &parcel->pieces[0];
+    struct piece *piece = &message->pieces[0];
     *piece = (struct piece){hf_malloc((size_t)size), size, 1, NULL};
     if (piece->pointer == NULL ||
         hf_release_new(&piece->keeper, piece->pointer, hf_free, "homefree.Shared") != 0) {
@@ -301,29 +301,29 @@ static int add_pickle(struct homefree_parcel *parcel, const char *bytes, Py_ssiz
         return -1;
     }
     memcpy(piece->pointer, bytes, (size_t)size);
-    parcel->count = 1;
+    message->count = 1;
     return 0;
 }
 
-static struct homefree_parcel *parcel_with(const char *bytes, Py_ssize_t size, size_t buffers)
+static struct homefree_message *message_with(const char *bytes, Py_ssize_t size, size_t buffers)
 {
-    struct homefree_parcel *parcel =
-        hf_malloc(sizeof *parcel + (buffers + 1) * sizeof(struct piece));
-    if (parcel == NULL)
+    struct homefree_message *message =
+        hf_malloc(sizeof *message + (buffers + 1) * sizeof(struct piece));
+    if (message == NULL)
         return NULL;
-    parcel->count = 0;
-    if (add_pickle(parcel, bytes, size) == 0)
-        return parcel;
-    hf_free(parcel);
+    message->count = 0;
+    if (add_pickle(message, bytes, size) == 0)
+        return message;
+    hf_free(message);
     return NULL;
 }
 
-struct homefree_parcel *homefree_parcel_of_text(const char *text)
+struct homefree_message *homefree_message_of_text(const char *text)
 {
-    return parcel_with(text, (Py_ssize_t)strlen(text), 0);
+    return message_with(text, (Py_ssize_t)strlen(text), 0);
 }
 
-static int add_buffer(struct homefree_state *state, struct homefree_parcel *parcel,
+static int add_buffer(struct homefree_state *state, struct homefree_message *message,
                       PyObject *object)
 {
     Py_buffer view;
@@ -333,11 +333,11 @@ static int add_buffer(struct homefree_state *state, struct homefree_parcel *parc
     piece.keeper = keep(state, &view);
     if (piece.keeper == NULL)
         return -1;
-    parcel->pieces[parcel->count++] = piece;
+    message->pieces[message->count++] = piece;
     return 0;
 }
 
-struct homefree_parcel *homefree_parcel_new(PyObject *module, PyObject *pickle, PyObject *buffers)
+struct homefree_message *homefree_message_new(PyObject *module, PyObject *pickle, PyObject *buffers)
 {
     struct homefree_state *state = state_of(module);
     const Py_ssize_t count = PyList_Size(buffers);
@@ -345,27 +345,27 @@ struct homefree_parcel *homefree_parcel_new(PyObject *module, PyObject *pickle, 
     Py_ssize_t size;
     if (count < 0 || PyBytes_AsStringAndSize(pickle, &bytes, &size) != 0)
         return NULL;
-    struct homefree_parcel *parcel = parcel_with(bytes, size, (size_t)count);
-    if (parcel == NULL)
-        return (struct homefree_parcel *)PyErr_NoMemory();
+    struct homefree_message *message = message_with(bytes, size, (size_t)count);
+    if (message == NULL)
+        return (struct homefree_message *)PyErr_NoMemory();
     for (Py_ssize_t i = 0; i < count; i++) {
         PyObject *object = PySequence_GetItem(buffers, i);
-        const bool added = object != NULL && add_buffer(state, parcel, object) == 0;
+        const bool added = object != NULL && add_buffer(state, message, object) == 0;
         Py_XDECREF(object);
         if (!added) {
-            homefree_parcel_drop(parcel);
+            homefree_message_drop(message);
             return NULL;
         }
     }
-    return parcel;
+    return message;
 }
 
-PyObject *homefree_parcel_open(PyObject *module, struct homefree_parcel *parcel)
+PyObject *homefree_message_open(PyObject *module, struct homefree_message *message)
 {
     struct homefree_state *state = state_of(module);
-    PyObject *pickle = NULL, *buffers = PyTuple_New((Py_ssize_t)parcel->count - 1);
-    for (size_t i = 0; i < parcel->count; i++) {
-        struct piece piece = parcel->pieces[i];
+    PyObject *pickle = NULL, *buffers = PyTuple_New((Py_ssize_t)message->count - 1);
+    for (size_t i = 0; i < message->count; i++) {
+        struct piece piece = message->pieces[i];
         if (buffers == NULL) {
             hf_python_drop(piece.keeper);
             continue;
@@ -378,7 +378,7 @@ PyObject *homefree_parcel_open(PyObject *module, struct homefree_parcel *parcel)
         if (made == NULL)
             Py_CLEAR(buffers);
     }
-    hf_free(parcel);
+    hf_free(message);
     PyObject *result = buffers != NULL ? PyTuple_Pack(2, pickle, buffers) : NULL;
     Py_XDECREF(pickle);
     Py_XDECREF(buffers);
@@ -387,49 +387,49 @@ PyObject *homefree_parcel_open(PyObject *module, struct homefree_parcel *parcel)
 
 /* ---- functions of the module ---- */
 
-static const char parcel_name[] = "homefree.parcel";
+static const char message_name[] = "homefree.message";
 
 static void drop_capsule(PyObject *capsule)
 {
-    homefree_parcel_drop(PyCapsule_GetPointer(capsule, parcel_name));
+    homefree_message_drop(PyCapsule_GetPointer(capsule, message_name));
 }
 
-static PyObject *parcel_pack(PyObject *module, PyObject *arguments)
+static PyObject *message_pack(PyObject *module, PyObject *arguments)
 {
     PyObject *pickle, *buffers;
-    if (!PyArg_ParseTuple(arguments, "OO!:parcel_pack", &pickle, &PyList_Type, &buffers))
+    if (!PyArg_ParseTuple(arguments, "OO!:message_pack", &pickle, &PyList_Type, &buffers))
         return NULL;
-    struct homefree_parcel *parcel = homefree_parcel_new(module, pickle, buffers);
-    if (parcel == NULL)
+    struct homefree_message *message = homefree_message_new(module, pickle, buffers);
+    if (message == NULL)
         return NULL;
-    PyObject *capsule = PyCapsule_New(parcel, parcel_name, drop_capsule);
+    PyObject *capsule = PyCapsule_New(message, message_name, drop_capsule);
     if (capsule == NULL)
-        homefree_parcel_drop(parcel);
+        homefree_message_drop(message);
     return capsule;
 }
 
-static PyObject *parcel_send(PyObject *module, PyObject *capsule)
+static PyObject *message_send(PyObject *module, PyObject *capsule)
 {
     (void)module;
-    void *parcel;
+    void *message;
     int error = -1;
     HOMEFREE_BEGIN_ALONE(capsule);
-    parcel = PyCapsule_GetPointer(capsule, parcel_name);
-    if (parcel != NULL && PyCapsule_SetDestructor(capsule, NULL) == 0)
-        error = PyCapsule_SetName(capsule, "homefree.parcel sent");
+    message = PyCapsule_GetPointer(capsule, message_name);
+    if (message != NULL && PyCapsule_SetDestructor(capsule, NULL) == 0)
+        error = PyCapsule_SetName(capsule, "homefree.message sent");
     HOMEFREE_END_ALONE();
-    return error == 0 ? PyLong_FromVoidPtr(parcel) : NULL;
+    return error == 0 ? PyLong_FromVoidPtr(message) : NULL;
 }
 
-static PyObject *parcel_open(PyObject *module, PyObject *address)
+static PyObject *message_open(PyObject *module, PyObject *address)
 {
-    struct homefree_parcel *parcel = PyLong_AsVoidPtr(address);
-    if (parcel == NULL) {
+    struct homefree_message *message = PyLong_AsVoidPtr(address);
+    if (message == NULL) {
         if (PyErr_Occurred() == NULL)
-            PyErr_SetString(PyExc_ValueError, "parcel_open(): there is no parcel at 0");
+            PyErr_SetString(PyExc_ValueError, "message_open(): there is no message at 0");
         return NULL;
     }
-    return homefree_parcel_open(module, parcel);
+    return homefree_message_open(module, message);
 }
 
 static PyObject *shared(PyObject *module, PyObject *arguments)
@@ -461,9 +461,9 @@ static PyObject *shared_record(PyObject *module, PyObject *object)
 }
 
 PyMethodDef homefree_crossing_methods[] = {
-    {"parcel_pack", parcel_pack, METH_VARARGS, pack_doc},
-    {"parcel_send", parcel_send, METH_O, address_doc},
-    {"parcel_open", parcel_open, METH_O, open_doc},
+    {"message_pack", message_pack, METH_VARARGS, pack_doc},
+    {"message_send", message_send, METH_O, address_doc},
+    {"message_open", message_open, METH_O, open_doc},
     {"shared", shared, METH_VARARGS, shared_doc},
     {"shared_record", shared_record, METH_O, record_doc},
     {NULL, NULL, 0, NULL},

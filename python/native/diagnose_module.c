@@ -77,7 +77,7 @@ static PyObject *entry_of(const struct hf_found *found)
 
 struct all_found {
     struct hf_found *found;
-    size_t count, room;
+    size_t count, capacity;
 };
 
 /* All findings of a part, in C: one thread at a time may ask for them, and while Python objects are
@@ -88,7 +88,8 @@ static int collect(struct hf_findings *findings, struct all_found *all)
     int result, error = 0;
     /* All of them even after an error: the list in C goes on where it was. */
     while ((result = hf_findings_next(findings, &found)) == 1) {
-        struct hf_found *grown = homefree_grown(all->found, &all->room, all->count, sizeof *grown);
+        struct hf_found *grown =
+            homefree_grown(all->found, &all->capacity, all->count, sizeof *grown);
         if (grown == NULL) {
             error = -ENOMEM;
             continue;

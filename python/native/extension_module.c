@@ -24,7 +24,7 @@ static int add_functions(PyObject *module, PyMethodDef *const *tables, size_t co
  * without them. Returns 0, or -1 with an exception set. */
 static int add_interpreters_parts(PyObject *module)
 {
-    static PyMethodDef *const tables[] = {homefree_crossing_methods, homefree_parcel_methods,
+    static PyMethodDef *const tables[] = {homefree_crossing_methods, homefree_message_methods,
                                           homefree_layout_methods, homefree_work_methods,
                                           homefree_interpreters_methods};
     const struct homefree_state *state = PyModule_GetState(module);
@@ -32,7 +32,7 @@ static int add_interpreters_parts(PyObject *module)
     HOMEFREE_BEGIN_ALONE(module);
     if (state->shared == NULL &&
         (add_functions(module, tables, sizeof tables / sizeof tables[0]) != 0 ||
-         homefree_parcel_exec(module) != 0 || homefree_layout_exec(module) != 0 ||
+         homefree_message_exec(module) != 0 || homefree_layout_exec(module) != 0 ||
          homefree_crossing_exec(module) != 0))
         result = -1;
     HOMEFREE_END_ALONE();

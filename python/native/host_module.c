@@ -286,9 +286,9 @@ struct seen {
 };
 struct collection {
     struct seen *entries;
-    size_t count, room;
+    size_t count, capacity;
     char *bytes;
-    size_t length, bytes_room;
+    size_t length, bytes_capacity;
     int failed;
 };
 
@@ -297,15 +297,15 @@ static size_t keep(struct collection *all, const char *s)
     if (s == NULL || all->failed)
         return 0;
     size_t size = strlen(s) + 1, at = all->length;
-    if (all->bytes_room - at < size) {
-        size_t room = (all->bytes_room + size) * 2;
-        char *grown = hf_realloc(all->bytes, room);
+    if (all->bytes_capacity - at < size) {
+        size_t capacity = (all->bytes_capacity + size) * 2;
+        char *grown = hf_realloc(all->bytes, capacity);
         if (grown == NULL) {
             all->failed = 1;
             return 0;
         }
         all->bytes = grown;
-        all->bytes_room = room;
+        all->bytes_capacity = capacity;
     }
     memcpy(all->bytes + at, s, size);
     all->length += size;
@@ -315,7 +315,8 @@ static size_t keep(struct collection *all, const char *s)
 static void visit(const struct hf_route_entry *entry, void *context)
 {
     struct collection *all = context;
-    struct seen *entries = homefree_grown(all->entries, &all->room, all->count, sizeof *entries);
+    struct seen *entries =
+        homefree_grown(all->entries, &all->capacity, all->count, sizeof *entries);
     if (entries == NULL) {
         all->failed = 1;
         return;
@@ -409,7 +410,8 @@ PyMethodDef homefree_host_methods[] = {
     {"stats", stats, METH_NOARGS,
      "stats()\n--\n\n"
      "The heap's counters as a dict: bytes in region_reserved, region_used, allocated, active,\n"
-     "resident and metadata; the number of arenas; forwards is 1 if another copy of libhomefree\n"
+     "resident and metadata; the number of arenas; forwards is 1 if another instance of "
+     "libhomefree\n"
      "in this process is the heap; counts of refcounted deleters (hf_release_*): releases_live,\n"
      "releases_run and releases_leaked. Takes the heap's locks: not for hot paths. Any thread."},
     {"route_report", route_report, METH_NOARGS,
@@ -449,7 +451,7 @@ int homefree_host_traverse(PyObject *module, visitproc visitor, void *arg)
     struct homefree_state *state = state_of(module);
     PyObject *const objects[] = {(PyObject *)state->installed, (PyObject *)state->owner,
                                  (PyObject *)state->report,    (PyObject *)state->entry,
-                                 (PyObject *)state->shared,    (PyObject *)state->parcel,
+                                 (PyObject *)state->shared,    (PyObject *)state->message,
                                  (PyObject *)state->view,      state->array};
     for (size_t i = 0; i < sizeof objects / sizeof objects[0]; i++) {
         int result = objects[i] != NULL ? visitor(objects[i], arg) : 0;
@@ -467,7 +469,7 @@ int homefree_host_clear(PyObject *module)
     Py_CLEAR(state->report);
     Py_CLEAR(state->entry);
     Py_CLEAR(state->shared);
-    Py_CLEAR(state->parcel);
+    Py_CLEAR(state->message);
     Py_CLEAR(state->view);
     Py_CLEAR(state->array);
     return 0;

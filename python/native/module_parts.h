@@ -20,9 +20,9 @@ extern PyMethodDef homefree_load_methods[] __attribute__((weak));
 extern PyMethodDef homefree_interpreter_methods[];
 /* cuda_module.c: homefree.cuda */
 extern PyMethodDef homefree_cuda_methods[];
-/* crossing.c, parcel_object.c, layout.c, work.c, interpreters_module.c: homefree.interpreters */
+/* crossing.c, message_object.c, layout.c, work.c, interpreters_module.c: homefree.interpreters */
 extern PyMethodDef homefree_crossing_methods[];
-extern PyMethodDef homefree_parcel_methods[];
+extern PyMethodDef homefree_message_methods[];
 extern PyMethodDef homefree_layout_methods[];
 extern PyMethodDef homefree_work_methods[];
 extern PyMethodDef homefree_interpreters_methods[];
@@ -31,7 +31,7 @@ extern PyMethodDef homefree_interpreters_methods[];
  * exception set. */
 int homefree_host_exec(PyObject *module);
 int homefree_crossing_exec(PyObject *module);
-int homefree_parcel_exec(PyObject *module);
+int homefree_message_exec(PyObject *module);
 int homefree_layout_exec(PyObject *module);
 
 /* The module's state is host_module.c's to visit and to clear. */

@@ -5,13 +5,13 @@
 
 #include <homefree/homefree.h>
 
-void *homefree_grown(void *array, size_t *room, size_t count, size_t size)
+void *homefree_grown(void *array, size_t *capacity, size_t count, size_t size)
 {
-    if (count < *room)
+    if (count < *capacity)
         return array;
-    size_t doubled = *room * 2 + 32;
+    size_t doubled = *capacity * 2 + 32;
     void *grown = hf_reallocarray(array, doubled, size);
     if (grown != NULL)
-        *room = doubled;
+        *capacity = doubled;
     return grown;
 }

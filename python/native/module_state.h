@@ -40,15 +40,15 @@
 
 /* Returns an array of `count` elements of `size` bytes with room for one more: the array itself, or
  * a larger one that replaces it. NULL if there is no memory. The GIL is not needed. */
-void *homefree_grown(void *array, size_t *room, size_t count, size_t size);
+void *homefree_grown(void *array, size_t *capacity, size_t count, size_t size);
 
 /* The module's state: host_module.c's types of results, and what crossing.c needs at once. */
 struct homefree_state {
     PyTypeObject *installed, *owner, *report, *entry;
-    PyTypeObject *shared; /* homefree.interpreters.Shared */
-    PyTypeObject *parcel; /* homefree.interpreters.Parcel */
-    PyTypeObject *view;   /* homefree.interpreters.View, which layout.c makes */
-    PyObject *array;      /* numpy.ndarray, once NumPy was seen */
+    PyTypeObject *shared;  /* homefree.interpreters.Shared */
+    PyTypeObject *message; /* homefree.interpreters.Message */
+    PyTypeObject *view;    /* homefree.interpreters.View, which layout.c makes */
+    PyObject *array;       /* numpy.ndarray, once NumPy was seen */
 };
 
 #endif

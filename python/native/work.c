@@ -1,6 +1,6 @@
 /*
  * The part of the extension for homefree.interpreters.Executor: the queue through which an executor
- * and its interpreters exchange parcels (crossing.h), and the threads that the interpreters work
+ * and its interpreters exchange messages (crossing.h), and the threads that the interpreters work
  * on.
  *
  * A queue is plain memory, held by a count: each capsule of it and each worker's thread is a
@@ -53,7 +53,7 @@ struct item {
     struct item *same; /* in the same bucket of the index */
     unsigned long long number;
     int outcome;
-    struct homefree_parcel *parcel;
+    struct homefree_message *message;
     char name[]; /* of a task, for hf_session_name() */
 };
 
@@ -65,8 +65,8 @@ struct list {
 
 /* Finds a task by its number. Numbers follow each other, so the buckets are filled evenly. */
 struct index {
-    struct item **buckets; /* `few`, or a block */
-    size_t room, count;    /* room: a power of two */
+    struct item **buckets;  /* `few`, or a block */
+    size_t capacity, count; /* room: a power of two */
     struct item *few[64];
 };
 
@@ -125,7 +125,7 @@ static void drop_items(struct item *items)
 {
     while (items != NULL) {
         struct item *next = items->next;
-        homefree_parcel_drop(items->parcel);
+        homefree_message_drop(items->message);
         hf_free(items);
         items = next;
     }
@@ -136,7 +136,7 @@ static void drop_items(struct item *items)
 static void index_open(struct index *index)
 {
     index->buckets = index->few;
-    index->room = sizeof index->few / sizeof index->few[0];
+    index->capacity = sizeof index->few / sizeof index->few[0];
 }
 
 static void index_close(struct index *index)
@@ -148,14 +148,14 @@ static void index_close(struct index *index)
 /* Links the tasks of a list to larger buckets. Without memory for them, chains are longer. */
 static void index_grow(struct index *index, const struct list *tasks)
 {
-    struct item **buckets = hf_calloc(index->room * 4, sizeof *buckets);
+    struct item **buckets = hf_calloc(index->capacity * 4, sizeof *buckets);
     if (buckets == NULL)
         return;
     index_close(index);
     index->buckets = buckets;
-    index->room *= 4;
+    index->capacity *= 4;
     for (struct item *item = tasks->first; item != NULL; item = item->next) {
-        struct item **bucket = &buckets[item->number & (index->room - 1)];
+        struct item **bucket = &buckets[item->number & (index->capacity - 1)];
         item->same = *bucket;
         *bucket = item;
     }
@@ -163,9 +163,9 @@ static void index_grow(struct index *index, const struct list *tasks)
 
 static void add_task(struct work *work, struct item *item)
 {
-    if (work->index.count++ >= work->index.room)
+    if (work->index.count++ >= work->index.capacity)
         index_grow(&work->index, &work->tasks);
-    struct item **link = &work->index.buckets[item->number & (work->index.room - 1)];
+    struct item **link = &work->index.buckets[item->number & (work->index.capacity - 1)];
     item->same = *link;
     *link = item;
     list_add(&work->tasks, item);
@@ -174,7 +174,7 @@ static void add_task(struct work *work, struct item *item)
 /* Takes a task out of the queue; NULL if there is none with that number. */
 static struct item *take_task(struct work *work, unsigned long long number)
 {
-    struct item **link = &work->index.buckets[number & (work->index.room - 1)];
+    struct item **link = &work->index.buckets[number & (work->index.capacity - 1)];
     while (*link != NULL && (*link)->number != number)
         link = &(*link)->same;
     struct item *item = *link;
@@ -188,7 +188,7 @@ static struct item *take_task(struct work *work, unsigned long long number)
 
 static struct item *take_all_tasks(struct work *work)
 {
-    memset(work->index.buckets, 0, work->index.room * sizeof(struct item *));
+    memset(work->index.buckets, 0, work->index.capacity * sizeof(struct item *));
     work->index.count = 0;
     return list_all(&work->tasks);
 }
@@ -256,21 +256,21 @@ static PyObject *work_new(PyObject *module, PyObject *unused)
 
 /* ---- tasks and results ---- */
 
-/* An item with a parcel; NULL with an exception set. */
+/* An item with a message; NULL with an exception set. */
 static struct item *item_new(PyObject *module, unsigned long long number, int outcome,
                              const char *name, PyObject *pickle, PyObject *buffers)
 {
-    const size_t room = strlen(name) + 1;
-    struct item *item = hf_malloc(sizeof *item + room);
+    const size_t capacity = strlen(name) + 1;
+    struct item *item = hf_malloc(sizeof *item + capacity);
     if (item == NULL) {
         PyErr_NoMemory();
         return NULL;
     }
     *item = (struct item){.number = number,
                           .outcome = outcome,
-                          .parcel = homefree_parcel_new(module, pickle, buffers)};
-    memcpy(item->name, name, room);
-    if (item->parcel != NULL)
+                          .message = homefree_message_new(module, pickle, buffers)};
+    memcpy(item->name, name, capacity);
+    if (item->message != NULL)
         return item;
     hf_free(item);
     return NULL;
@@ -281,7 +281,7 @@ static PyObject *opened(PyObject *module, struct item *item, bool with_outcome)
 {
     const unsigned long long number = item->number;
     const int outcome = item->outcome;
-    PyObject *parts = homefree_parcel_open(module, item->parcel);
+    PyObject *parts = homefree_message_open(module, item->message);
     hf_free(item);
     if (parts == NULL)
         return NULL;
@@ -489,8 +489,8 @@ static void report_broken(struct work *work, const char *error)
     }
     struct item *item = hf_calloc(1, sizeof *item + 1);
     if (item != NULL) {
-        *item = (struct item){.outcome = BROKEN, .parcel = homefree_parcel_of_text(error)};
-        if (item->parcel != NULL) {
+        *item = (struct item){.outcome = BROKEN, .message = homefree_message_of_text(error)};
+        if (item->message != NULL) {
             pthread_mutex_lock(&work->lock);
             list_add(&work->results, item);
             pthread_mutex_unlock(&work->lock);

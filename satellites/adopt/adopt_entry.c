@@ -12,7 +12,7 @@ static const struct hf_adopt_functions here = {
     .adopt_file = hf_adopt_file_for,
     .private_copy = hf_private_copy_make,
     .private_remove = hf_private_copy_remove,
-    .copy_folder = hf_copy_folder,
+    .copy_directory = hf_copy_directory,
 };
 
 static const void *begin_satellite(const void *core)

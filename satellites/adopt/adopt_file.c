@@ -114,16 +114,16 @@ static bool is_another(const char *name, const char *file)
 static int adopt_needed(struct adopting *adopting, struct hf_adoption *adoption, unsigned depth)
 {
     enum { DEPTH_MAX = 32 };
-    char folder[PATH_MAX], file[PATH_MAX], path[PATH_MAX];
+    char directory[PATH_MAX], file[PATH_MAX], path[PATH_MAX];
     const size_t length = (size_t)(strrchr(adoption->original, '/') - adoption->original);
-    memcpy(folder, adoption->original, length);
-    folder[length] = '\0';
+    memcpy(directory, adoption->original, length);
+    directory[length] = '\0';
     int error = 0;
     const char *name;
     for (size_t cursor = 0;
          error >= 0 && (name = hf_elf_needed(&adoption->elf, &cursor)) != NULL;) {
         if (depth == DEPTH_MAX || strcmp(name, adoption->library) == 0 ||
-            !hf_needed_find(&adoption->elf, folder, name, file) || !note_seen(adopting, file) ||
+            !hf_needed_find(&adoption->elf, directory, name, file) || !note_seen(adopting, file) ||
             is_another(name, file))
             continue;
         error = adopt(adopting, file, path, depth + 1);

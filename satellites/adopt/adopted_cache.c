@@ -37,24 +37,24 @@ enum {
 static const char refusal_mark[] = "homefree refused";
 #define REFUSAL_SUFFIX ".refused"
 
-/* Opens a folder below another one, and makes it if it is missing. */
+/* Opens a directory below another one, and makes it if it is missing. */
 static int open_below(int base, const char *name)
 {
     if (mkdirat(base, name, 0700) != 0 && errno != EEXIST)
         return -errno;
-    const int folder = openat(base, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    return folder >= 0 ? folder : -errno;
+    const int directory = openat(base, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return directory >= 0 ? directory : -errno;
 }
 
-/* Replaces a descriptor by that of a folder below it. */
+/* Replaces a descriptor by that of a directory below it. */
 static int descend(int base, const char *name)
 {
-    const int folder = open_below(base, name);
+    const int directory = open_below(base, name);
     close(base);
-    return folder;
+    return directory;
 }
 
-static int open_folder(char *path, size_t size)
+static int open_directory(char *path, size_t size)
 {
     if (getauxval(AT_SECURE) != 0)
         return -EPERM;
@@ -68,35 +68,35 @@ static int open_folder(char *path, size_t size)
         return -ENAMETOOLONG;
     if (mkdir(path, 0700) != 0 && errno != EEXIST)
         return -errno;
-    int folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (folder < 0)
+    int directory = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (directory < 0)
         return -errno;
-    folder = descend(folder, "homefree");
-    if (folder >= 0)
-        folder = descend(folder, "adopted");
-    if (folder < 0)
-        return folder;
+    directory = descend(directory, "homefree");
+    if (directory >= 0)
+        directory = descend(directory, "adopted");
+    if (directory < 0)
+        return directory;
     memcpy(path + length, below, sizeof below);
-    const int error = hf_copy_check_folder(folder);
+    const int error = hf_copy_check_directory(directory);
     if (error == 0)
-        return folder;
-    close(folder);
+        return directory;
+    close(directory);
     return error;
 }
 
 int hf_adopted_place_open(struct hf_adopted_place *place, const char *original,
                           const uint64_t key[2])
 {
-    char folder[PATH_MAX];
+    char directory[PATH_MAX];
     place->unfinished[0] = '\0';
-    place->folder = open_folder(folder, sizeof folder);
-    if (place->folder < 0)
-        return place->folder;
+    place->directory = open_directory(directory, sizeof directory);
+    if (place->directory < 0)
+        return place->directory;
     const char *name = strrchr(original, '/') + 1;
     const size_t length = strlen(name);
     if (length > NAME_SHOWN)
         name += length - NAME_SHOWN;
-    const int written = snprintf(place->path, sizeof place->path, "%s/%016llx%016llx-%s", folder,
+    const int written = snprintf(place->path, sizeof place->path, "%s/%016llx%016llx-%s", directory,
                                  (unsigned long long)key[0], (unsigned long long)key[1], name);
     if (written > 0 && (size_t)written < sizeof place->path)
         return 0;
@@ -106,9 +106,9 @@ int hf_adopted_place_open(struct hf_adopted_place *place, const char *original,
 
 void hf_adopted_place_close(struct hf_adopted_place *place)
 {
-    if (place->folder >= 0)
-        close(place->folder);
-    place->folder = -1;
+    if (place->directory >= 0)
+        close(place->directory);
+    place->directory = -1;
 }
 
 static const char *name_of(const struct hf_adopted_place *place)
@@ -172,15 +172,15 @@ static bool read_refusal(int descriptor, const struct stat *status, struct hf_ad
     return true;
 }
 
-/* Reads the note of a file in the folder, if the file can be trusted; and the reason, of a
+/* Reads the note of a file in the directory, if the file can be trusted; and the reason, of a
  * refusal. */
-static bool read_note(int folder, const char *name, struct hf_adopted_note *note,
+static bool read_note(int directory, const char *name, struct hf_adopted_note *note,
                       char why[HF_ADOPTED_WHY_MAX])
 {
     struct stat status;
     const size_t length = strlen(name), suffix = strlen(REFUSAL_SUFFIX);
     const bool refusal = length > suffix && strcmp(name + length - suffix, REFUSAL_SUFFIX) == 0;
-    const int fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    const int fd = openat(directory, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0)
         return false;
     const bool whole = is_own(fd, &status) && (refusal ? read_refusal(fd, &status, note, why)
@@ -193,7 +193,7 @@ bool hf_adopted_place_has(const struct hf_adopted_place *place, const char *orig
                           const uint64_t key[2])
 {
     struct hf_adopted_note *note = malloc(NOTE_ROOM);
-    const bool has = note != NULL && read_note(place->folder, name_of(place), note, NULL) &&
+    const bool has = note != NULL && read_note(place->directory, name_of(place), note, NULL) &&
                      memcmp(note->key, key, sizeof note->key) == 0 &&
                      strcmp(note->original, original) == 0;
     free(note);
@@ -211,7 +211,7 @@ int hf_adopted_place_create(struct hf_adopted_place *place)
         if (snprintf(place->unfinished, sizeof place->unfinished, ".%s.%08x", name_of(place),
                      number) >= (int)sizeof place->unfinished)
             return -ENAMETOOLONG;
-        const int fd = openat(place->folder, place->unfinished,
+        const int fd = openat(place->directory, place->unfinished,
                               O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
         if (fd >= 0 || errno != EEXIST)
             return fd >= 0 ? fd : -errno;
@@ -222,7 +222,7 @@ int hf_adopted_place_create(struct hf_adopted_place *place)
 void hf_adopted_place_abandon(const struct hf_adopted_place *place)
 {
     if (place->unfinished[0] != '\0')
-        (void)unlinkat(place->folder, place->unfinished, 0);
+        (void)unlinkat(place->directory, place->unfinished, 0);
 }
 
 /* Whether a copy is of no use any more: its original is gone, or `newer` is of the same one. */
@@ -236,22 +236,22 @@ static bool is_outdated(const struct hf_adopted_note *note, const struct hf_adop
 static void remove_outdated(const struct hf_adopted_place *place)
 {
     struct hf_adopted_note *own = malloc(NOTE_ROOM), *note = malloc(NOTE_ROOM);
-    const int copy = openat(place->folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    const int copy = openat(place->directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *entries = copy >= 0 ? fdopendir(copy) : NULL;
     if (entries == NULL && copy >= 0)
         close(copy);
     const struct dirent *entry;
     while (entries != NULL && own != NULL && note != NULL &&
-           read_note(place->folder, name_of(place), own, NULL) &&
+           read_note(place->directory, name_of(place), own, NULL) &&
            (entry = readdir(entries)) != NULL) {
         struct stat status;
-        if (fstatat(place->folder, entry->d_name, &status, AT_SYMLINK_NOFOLLOW) != 0 ||
+        if (fstatat(place->directory, entry->d_name, &status, AT_SYMLINK_NOFOLLOW) != 0 ||
             !S_ISREG(status.st_mode) || status.st_uid != geteuid())
             continue;
         if (entry->d_name[0] == '.'
                 ? time(NULL) - status.st_mtime > UNFINISHED
-                : read_note(place->folder, entry->d_name, note, NULL) && is_outdated(note, own))
-            (void)unlinkat(place->folder, entry->d_name, 0);
+                : read_note(place->directory, entry->d_name, note, NULL) && is_outdated(note, own))
+            (void)unlinkat(place->directory, entry->d_name, 0);
     }
     if (entries != NULL)
         closedir(entries);
@@ -261,7 +261,7 @@ static void remove_outdated(const struct hf_adopted_place *place)
 
 int hf_adopted_place_finish(struct hf_adopted_place *place)
 {
-    if (renameat(place->folder, place->unfinished, place->folder, name_of(place)) != 0)
+    if (renameat(place->directory, place->unfinished, place->directory, name_of(place)) != 0)
         return -errno;
     place->unfinished[0] = '\0';
     remove_outdated(place);
@@ -293,7 +293,7 @@ int hf_adopted_refusal(const char *original, const uint64_t key[2], char why[HF_
         return 0;
     struct hf_adopted_note *note = malloc(NOTE_ROOM);
     int error = 0;
-    if (note != NULL && read_note(place.folder, name_of(&place), note, why) &&
+    if (note != NULL && read_note(place.directory, name_of(&place), note, why) &&
         memcmp(note->key, key, sizeof note->key) == 0 && note->slots > 0 && note->slots < 4096)
         error = -(int)note->slots;
     free(note);
@@ -354,12 +354,12 @@ static void remember(const uint64_t key[2], bool has_allocator)
 static int open_list(int flags, struct stat *status)
 {
     char path[PATH_MAX];
-    const int folder = open_folder(path, sizeof path);
-    const int list = folder >= 0 ? openat(folder, "nothing-inside",
-                                          flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600)
-                                 : -1;
-    if (folder >= 0)
-        close(folder);
+    const int directory = open_directory(path, sizeof path);
+    const int list = directory >= 0 ? openat(directory, "nothing-inside",
+                                             flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600)
+                                    : -1;
+    if (directory >= 0)
+        close(directory);
     if (list < 0 || is_own(list, status))
         return list;
     close(list);

@@ -1,11 +1,11 @@
 /*
- * The folder in which a user's processes share adopted copies: homefree/adopted below
+ * The directory in which a user's processes share adopted copies: homefree/adopted below
  * XDG_CACHE_HOME, or below .cache in HOME.
  *
  * A copy is written to a file of another name first, and renamed when it is whole, so others see
  * all of it or nothing; two processes that make the same copy at a time write the same bytes. The
- * folder and its files belong to the user and only the user can write to them, which is checked at
- * each use. Copies whose original is gone or has changed are removed when another one is made.
+ * directory and its files belong to the user and only the user can write to them, which is checked
+ * at each use. Copies whose original is gone or has changed are removed when another one is made.
  *
  * Owns: nothing. Any thread, any process.
  */
@@ -17,13 +17,13 @@
 #include <stdint.h>
 
 struct hf_adopted_place {
-    int folder;                /* descriptor */
+    int directory;             /* descriptor */
     char path[PATH_MAX];       /* of the copy, when it is whole */
     char unfinished[NAME_MAX]; /* its name meanwhile */
 };
 
 /*
- * Opens the folder, which is made if it is missing, for a copy of the original with that key.
+ * Opens the directory, which is made if it is missing, for a copy of the original with that key.
  * Result: 0, or a negative errno: -ENOENT without XDG_CACHE_HOME and HOME; -EACCES if others can
  * write there; -EPERM for a privileged process, and where code cannot be executed.
  */

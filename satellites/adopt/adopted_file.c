@@ -217,7 +217,7 @@ static uint64_t add_string(struct writing *writing, const char *text)
     return at;
 }
 
-/* The search path, with the original's folder in place of $ORIGIN. */
+/* The search path, with the original's directory in place of $ORIGIN. */
 static int expand_path(const struct writing *writing, char out[PATH_MAX * 2])
 {
     out[0] = '\0';
@@ -226,14 +226,14 @@ static int expand_path(const struct writing *writing, char out[PATH_MAX * 2])
         path = hf_elf_tag_string(writing->elf, DT_RPATH);
     if (path == NULL)
         return 0;
-    char folder[PATH_MAX];
+    char directory[PATH_MAX];
     const size_t length =
         (size_t)(strrchr(writing->facts->original, '/') - writing->facts->original);
-    if (length >= sizeof folder || strnlen(path, PATH_MAX * 2) == PATH_MAX * 2)
+    if (length >= sizeof directory || strnlen(path, PATH_MAX * 2) == PATH_MAX * 2)
         return refuse(writing, "its search path is too long");
-    memcpy(folder, writing->facts->original, length);
-    folder[length] = '\0';
-    if (hf_origin_expand(path, strlen(path), folder, out, PATH_MAX * 2) < 0)
+    memcpy(directory, writing->facts->original, length);
+    directory[length] = '\0';
+    if (hf_origin_expand(path, strlen(path), directory, out, PATH_MAX * 2) < 0)
         return refuse(writing, "its search path is too long");
     return 0;
 }
@@ -537,12 +537,12 @@ static int write_guards(const struct writing *writing)
 
 /* The old code of a replaced function, behind what it begins with now: nothing runs it. */
 struct spare {
-    uint64_t address, room;
+    uint64_t address, capacity;
 };
 
 /* Lets a function that has no room for the jump go to one in the old code of another. */
 static int write_near_jump(const struct writing *writing, const struct hf_redirection *redirection,
-                           const unsigned char *before, uint64_t room, struct spare *spares,
+                           const unsigned char *before, uint64_t capacity, struct spare *spares,
                            size_t count)
 {
     const struct hf_code *code = writing->image->code;
@@ -550,15 +550,15 @@ static int write_near_jump(const struct writing *writing, const struct hf_redire
     for (size_t i = 0; code->jump_to != NULL && i < count; i++) {
         unsigned char far[HF_CODE_JUMP_MAX], near[HF_CODE_JUMP_MAX];
         struct spare *spare = &spares[i];
-        const size_t far_size = code->jump_through(nothing, spare->room, spare->address,
+        const size_t far_size = code->jump_through(nothing, spare->capacity, spare->address,
                                                    slot_of(writing, redirection->function), far);
         const size_t near_size =
-            code->jump_to(before, room, redirection->address, spare->address, near);
+            code->jump_to(before, capacity, redirection->address, spare->address, near);
         if (far_size == 0 || near_size == 0)
             continue;
         const int error = write_code(writing, spare->address, far, far_size);
         spare->address += far_size;
-        spare->room -= far_size;
+        spare->capacity -= far_size;
         return error != 0 ? error : write_code(writing, redirection->address, near, near_size);
     }
     return refuse(writing, "one of its allocator's functions is too short for a jump");
@@ -578,15 +578,17 @@ static int write_jumps_to(const struct writing *writing, struct spare *spares)
             const unsigned char *before = hf_image_at(writing->image, address, &available);
             if (before == NULL)
                 return refuse(writing, "one of its functions lies outside the file");
-            const uint64_t room = redirection->room < available ? redirection->room : available;
+            const uint64_t capacity =
+                redirection->capacity < available ? redirection->capacity : available;
             const size_t size = writing->image->code->jump_through(
-                before, room, address, slot_of(writing, redirection->function), code);
+                before, capacity, address, slot_of(writing, redirection->function), code);
             if (size == 0 && pass == 1)
-                error = write_near_jump(writing, redirection, before, room, spares, spares_count);
+                error =
+                    write_near_jump(writing, redirection, before, capacity, spares, spares_count);
             if (size == 0 || pass == 1)
                 continue;
             error = write_code(writing, address, code, size);
-            spares[spares_count++] = (struct spare){address + size, room - size};
+            spares[spares_count++] = (struct spare){address + size, capacity - size};
         }
     return error;
 }

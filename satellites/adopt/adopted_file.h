@@ -18,7 +18,7 @@
 struct hf_adopted_facts {
     const char *library; /* libhomefree's soname in this process */
     const char
-        *original; /* the absolute path that was asked for; its folder is what $ORIGIN means */
+        *original; /* the absolute path that was asked for; its directory is what $ORIGIN means */
     uint64_t key[2];
 };
 

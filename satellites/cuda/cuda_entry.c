@@ -5,16 +5,16 @@
 #include "alloc/base/satellite.h"
 #include "alloc/build_stamp.h"
 #include "satellites/cuda/cuda_core.h"
-#include "satellites/cuda/ground/ground.h"
 #include "satellites/cuda/space/others.h"
 #include "satellites/cuda/space/owners.h"
 #include "satellites/cuda/space/pool.h"
 #include "satellites/cuda/space/spaces.h"
 #include "satellites/cuda/space/stream_order.h"
+#include "satellites/cuda/varena/varena.h"
 
 static void in_child(void)
 {
-    hf_grounds_reset_in_child();
+    hf_varenas_reset_in_child();
     hf_pools_in_child();
     hf_others_in_child();
 }
@@ -44,7 +44,7 @@ static const void *begin(const void *core)
     hf_seal_prepare();
     hf_core_begin(core);
     hf_options = *hf_core()->options; /* this library's copy */
-    hf_grounds_start();
+    hf_varenas_start();
     hf_owners_start();
     hf_seal_start();
     return &table;

@@ -4,9 +4,9 @@
 #include "satellites/interpreters/group.h"
 
 #include "alloc/base/sized.h"
-#include "satellites/interpreters/caretaker.h"
 #include "satellites/interpreters/engine.h"
 #include "satellites/interpreters/naming.h"
+#include "satellites/interpreters/owner_thread.h"
 #include "satellites/interpreters/registry.h"
 #include "satellites/interpreters/sessions.h"
 #include "satellites/interpreters/thread_states.h"
@@ -61,16 +61,16 @@ static int read_options(struct hf_interpreters_options *out,
 }
 
 /* Makes them one after the other; dismisses those that were made if one cannot be. */
-static int make_all(struct hf_interpreters *group, const struct hf_caretaker_order *order)
+static int make_all(struct hf_interpreters *group, const struct hf_owner_thread_order *order)
 {
     int error = 0;
     unsigned made = 0;
     while (made < group->count && error == 0) {
-        error = hf_caretaker_make(&group->interpreters[made], order);
+        error = hf_owner_thread_make(&group->interpreters[made], order);
         made += error == 0;
     }
     for (unsigned i = 0; error != 0 && i < made; i++)
-        hf_caretaker_dismiss(&group->interpreters[i]);
+        hf_owner_thread_dismiss(&group->interpreters[i]);
     return error;
 }
 
@@ -93,12 +93,12 @@ static int start_group(struct hf_interpreters **out, const struct hf_interpreter
     group->shared = engine == HF_ENGINE_THREADS ? all_have : NULL;
     group->generation = hf_registry_generation();
     hf_naming_begin(group, options->name_crashes);
-    const struct hf_caretaker_order order = {.paths = paths,
-                                             .set_up = options->set_up,
-                                             .with_package = !options->without_package,
-                                             .with_heap = !options->without_heap,
-                                             .why = why,
-                                             .why_size = size};
+    const struct hf_owner_thread_order order = {.paths = paths,
+                                                .set_up = options->set_up,
+                                                .with_package = !options->without_package,
+                                                .with_heap = !options->without_heap,
+                                                .why = why,
+                                                .why_size = size};
     int error = initialize(py);
     if (error == 0 && py->is_finalizing() != 0)
         error = -ESHUTDOWN;
@@ -128,7 +128,7 @@ int hf_group_start(struct hf_interpreters **out, const struct hf_interpreters_op
     }
     why[0] = '\0';
     int error = out != NULL ? read_options(&wanted, options) : -EINVAL;
-    if (error == 0 && record != NULL && record->is_caretaker)
+    if (error == 0 && record != NULL && record->is_owner_thread)
         error = -EDEADLK;
     if (error == 0) {
         const int engine = hf_engine_find((const void *)wanted.cpython, &py, why, why_size);
@@ -145,7 +145,7 @@ _Static_assert(sizeof((struct hf_interpreter_stats *)0)->runs == HF_RUNNING_MAX,
                "what runs fits into what is told of it");
 
 /* Under the interpreter's lock: what the session that began last runs, of those that run anything;
- * else its caretaker. */
+ * else its owner thread. */
 static void read_runs(const struct hf_interpreter *interpreter, char out[HF_RUNNING_MAX])
 {
     for (const struct hf_session *at = interpreter->threads; at != NULL; at = at->next_thread)
@@ -215,7 +215,7 @@ static bool interrupt_all(struct hf_interpreters *group)
         struct timespec until;
         for (unsigned i = 0; i < group->count; i++)
             if (!has_ended(&group->interpreters[i]))
-                hf_caretaker_interrupt(&group->interpreters[i]);
+                hf_owner_thread_interrupt(&group->interpreters[i]);
         (void)hf_deadline(&until, INTERRUPT_MS);
         done = wait_for_all(group, &until);
     }
@@ -240,7 +240,7 @@ static int end_all(struct hf_interpreters *group, int timeout_ms)
     struct timespec deadline;
     const struct timespec *until = hf_deadline(&deadline, timeout_ms) ? &deadline : NULL;
     for (unsigned i = 0; i < group->count; i++)
-        hf_caretaker_dismiss(&group->interpreters[i]);
+        hf_owner_thread_dismiss(&group->interpreters[i]);
     pthread_mutex_lock(&group->lock);
     pthread_cond_broadcast(&group->changed); /* for those that wait to begin a session */
     pthread_mutex_unlock(&group->lock);
@@ -251,7 +251,7 @@ static int end_all(struct hf_interpreters *group, int timeout_ms)
         return 0;
     for (unsigned i = 0; i < group->count; i++)
         if (!has_ended(&group->interpreters[i]))
-            hf_caretaker_give_up(&group->interpreters[i]);
+            hf_owner_thread_give_up(&group->interpreters[i]);
     return all_ended(group) ? 0 : -ETIMEDOUT;
 }
 
@@ -266,7 +266,7 @@ static bool any_parked(struct hf_interpreters *group)
 int hf_group_end(struct hf_interpreters *group, int timeout_ms)
 {
     const struct hf_thread_record *record = hf_thread_record(false);
-    if ((record != NULL && record->is_caretaker) || hf_sessions_has(group))
+    if ((record != NULL && record->is_owner_thread) || hf_sessions_has(group))
         return -EDEADLK;
     atomic_store(&group->ending, true);
     if (atomic_exchange(&group->is_being_ended, true))
@@ -293,15 +293,15 @@ int hf_group_finish_all(int timeout_ms)
     const struct hf_cpython_interpreters *py = hf_cpython_interpreters();
     struct timespec deadline;
     const struct timespec *until = hf_deadline(&deadline, timeout_ms) ? &deadline : NULL;
-    if (record != NULL && (record->is_caretaker || record->sessions != NULL))
+    if (record != NULL && (record->is_owner_thread || record->sessions != NULL))
         return -EDEADLK;
     if (py == NULL)
         return 0; /* there has never been a group */
     struct hf_py_thread *thread = hf_detach(py);
-    hf_registry_each(hf_caretaker_forsake);
+    hf_registry_each(hf_owner_thread_forsake);
     bool done = hf_registry_wait(until);
     for (int waited = 0; !done && waited < GRACE_MS; waited += INTERRUPT_MS) {
-        hf_registry_each(hf_caretaker_interrupt);
+        hf_registry_each(hf_owner_thread_interrupt);
         (void)hf_deadline(&deadline, INTERRUPT_MS);
         done = hf_registry_wait(&deadline);
     }

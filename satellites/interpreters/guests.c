@@ -111,9 +111,9 @@ bool hf_guests_admit(int64_t id)
     const struct hf_thread_record *record = hf_thread_record(false);
     if (py == NULL || id == 0 || !hf_cpython_attached(py->cpython))
         return false;
-    /* What a caretaker makes or ends is no guest. */
+    /* What an owner thread makes or ends is no guest. */
     struct hf_py_interpreter *python = py->interpreter_of(py->cpython->current_thread());
-    if ((record != NULL && record->is_caretaker) || py->interpreter_id(python) != id)
+    if ((record != NULL && record->is_owner_thread) || py->interpreter_id(python) != id)
         return false;
     struct hf_interpreter *listed = hf_registry_lock(id);
     if (listed != NULL) {

@@ -1,7 +1,7 @@
 /*
  * Owns nothing. Every function runs Python code, so no lock is held here.
  *
- * `threading` is imported by the caretaker, because CPython takes the thread that imports it for
+ * `threading` is imported by the owner thread, because CPython takes the thread that imports it for
  * the interpreter's main thread, whose end it waits for in Py_EndInterpreter().
  */
 #include "satellites/interpreters/inside.h"
@@ -62,14 +62,14 @@ char **hf_inside_paths(const struct hf_cpython_interpreters *py)
 {
     struct hf_py_object *path = py->system_object("path");
     ssize_t count = path != NULL ? py->sequence_size(path) : 0;
-    size_t room = ((size_t)(count > 0 ? count : 0) + 1) * sizeof(char *), used = room;
+    size_t capacity = ((size_t)(count > 0 ? count : 0) + 1) * sizeof(char *), used = capacity;
     char **out = NULL;
     /* Once to measure, once to copy; only this thread is attached, but entries may run code. */
     for (int turn = 0; turn < 2; turn++) {
         size_t listed = 0;
         if (turn == 1 && (out = hf_calloc(1, used)) == NULL)
             return NULL;
-        size_t at = room;
+        size_t at = capacity;
         for (ssize_t i = 0; i < count; i++) {
             struct hf_py_object *entry = py->sequence_item(path, i);
             struct hf_py_object *bytes = entry != NULL ? py->text_in_file_system(entry) : NULL;
@@ -106,8 +106,8 @@ static bool set_paths(const struct hf_cpython_interpreters *py, const char *cons
     return done;
 }
 
-/* The folder that holds the package `homefree`, if libhomefree lies in it as in a wheel. */
-static bool package_folder(char out[static PATH_MAX])
+/* The directory that holds the package `homefree`, if libhomefree lies in it as in a wheel. */
+static bool package_directory(char out[static PATH_MAX])
 {
     Dl_info info;
     char package[PATH_MAX + sizeof "/homefree/__init__.py"];
@@ -154,12 +154,13 @@ static bool call_in(const struct hf_cpython_interpreters *py, const char *module
 /* Imports the package and lets it prepare the interpreter. That there is none is no error. */
 static bool prepare_by_package(const struct hf_cpython_interpreters *py)
 {
-    char folder[PATH_MAX];
+    char directory[PATH_MAX];
     struct hf_py_object *spec = NULL;
     struct hf_py_object *name = py->cpython->string("homefree.interpreters._inside");
     struct hf_py_object *utilities = py->import("importlib.util");
     struct hf_py_object *path = py->system_object("path");
-    struct hf_py_object *text = package_folder(folder) ? py->file_system_text(folder) : NULL;
+    struct hf_py_object *text =
+        package_directory(directory) ? py->file_system_text(directory) : NULL;
     if (path != NULL && text != NULL)
         (void)py->list_append(path, text);
     release(py, text);

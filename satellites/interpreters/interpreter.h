@@ -28,11 +28,11 @@ struct hf_interpreter {
     struct hf_interpreters *group; /* NULL: the main interpreter, or a guest (guests.h) */
     unsigned index;
     unsigned generation; /* a guest's: of the process */
-    /* Written by the caretaker before the interpreter is listed. */
+    /* Written by the owner thread before the interpreter is listed. */
     int64_t id;
     struct hf_py_interpreter *python;
-    struct hf_py_thread *first; /* the caretaker's thread state */
-    unsigned long caretaker;    /* its thread, as CPython names it */
+    struct hf_py_thread *first; /* the owner thread's thread state */
+    unsigned long owner thread; /* its thread, as CPython names it */
 
     /* Changed without a lock; see sessions.c. */
     atomic_uint sessions;
@@ -42,18 +42,18 @@ struct hf_interpreter {
     /* References of the interpreter; NULL until they are needed. */
     _Atomic(struct hf_py_object *) memory_type; /* memory_object.c's */
     _Atomic(struct hf_py_object *) array_type;  /* value_memory.c's: numpy.ndarray */
-    struct hf_running tended;                   /* what its caretaker runs there */
+    struct hf_running tended;                   /* what its owner thread runs there */
 
     pthread_mutex_t lock; /* guards the rest */
-    pthread_cond_t wake;  /* for the caretaker */
+    pthread_cond_t wake;  /* for the owner thread */
     struct hf_interpreter_post *head, **tail;
     uint64_t held;
     struct hf_session *threads; /* the sessions that have a thread state */
     unsigned helpers;       /* threads at work in it for a moment; the interpreter waits for them */
     unsigned interruptions; /* of what runs in it, at its end */
     bool forsaken;          /* ends although others hold something of it */
-    bool finishing;         /* nothing may attach any more but the caretaker */
-    bool has_caretaker;
+    bool finishing;         /* nothing may attach any more but the owner thread */
+    bool has_owner_thread;
     struct hf_interpreter *next_listed; /* the registry's lock */
 };
 
@@ -63,8 +63,8 @@ struct hf_interpreters {
     struct hf_interpreter *shared; /* HF_ENGINE_THREADS: the main interpreter; else NULL */
     void (*naming_ends)(void);     /* naming.h; NULL: crashes are not named */
     unsigned generation;           /* of the process; a forked child has another */
-    atomic_uint references;     /* the handle's, each caretaker's, each session's, each helper's */
-    atomic_bool ending;         /* no new sessions */
+    atomic_uint references; /* the handle's, each owner thread's, each session's, each helper's */
+    atomic_bool ending;     /* no new sessions */
     atomic_bool is_being_ended; /* by one thread */
     atomic_uint waiting;        /* threads that wait for `changed` */
     atomic_uint next;           /* where the search for the least loaded begins */

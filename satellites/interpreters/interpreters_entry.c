@@ -6,13 +6,13 @@
 #include "alloc/base/sized.h"
 #include "alloc/build_stamp.h"
 #include "loader/satellites/interpreters_tables.h"
-#include "satellites/interpreters/caretaker.h"
 #include "satellites/interpreters/engine.h"
 #include "satellites/interpreters/group.h"
 #include "satellites/interpreters/guests.h"
 #include "satellites/interpreters/interpreter_crashes.h"
 #include "satellites/interpreters/interpreters_core.h"
 #include "satellites/interpreters/naming.h"
+#include "satellites/interpreters/owner_thread.h"
 #include "satellites/interpreters/posts.h"
 #include "satellites/interpreters/registry.h"
 #include "satellites/interpreters/replicas.h"
@@ -220,7 +220,7 @@ static const struct hf_interpreters_functions here = {
 static void in_child(void)
 {
     hf_thread_states_in_child();
-    hf_caretaker_in_child();
+    hf_owner_thread_in_child();
     hf_naming_in_child();
 }
 

@@ -1,7 +1,7 @@
 /*
  * Owns the thread that serves the main interpreter's queue, which is made for the first post, and
  * those that serve guests' queues, which end when a queue is empty. The others' queues are served
- * by their caretakers.
+ * by their owner threads.
  */
 #include "satellites/interpreters/posts.h"
 
@@ -118,14 +118,14 @@ static int be_served(struct hf_interpreter *interpreter)
     const bool is_main = interpreter->id == 0;
     if (is_main && main_is_gone())
         return -ESHUTDOWN;
-    if (interpreter->group != NULL || (is_main && interpreter->has_caretaker) ||
+    if (interpreter->group != NULL || (is_main && interpreter->has_owner_thread) ||
         (!is_main && interpreter->helpers != 0))
         return 0;
     if (interpreter->finishing)
         return -ECANCELED;
     const int error = hf_thread_make(is_main ? serve_main : serve_guest, interpreter);
     if (error == 0 && is_main)
-        interpreter->has_caretaker = true;
+        interpreter->has_owner_thread = true;
     else if (error == 0)
         interpreter->helpers++;
     return error;

@@ -2,8 +2,9 @@
  * What a thread runs in an interpreter, by name: for hf_interpreters_stats(), which asks from
  * another thread, and for the handler of a crash.
  *
- * A name belongs to a session or to an interpreter's caretaker, and is written by its thread alone.
- * Any thread reads it, and nobody waits: a name that changes while it is read counts as none.
+ * A name belongs to a session or to an interpreter's owner thread, and is written by its thread
+ * alone. Any thread reads it, and nobody waits: a name that changes while it is read counts as
+ * none.
  */
 #ifndef HOMEFREE_RUNNING_H
 #define HOMEFREE_RUNNING_H

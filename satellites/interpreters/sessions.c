@@ -291,16 +291,16 @@ static void note_top(const struct hf_thread_record *record, bool runs)
 
 /* ---- attaching ---- */
 
-static bool make_room(struct hf_thread_record *record)
+static bool make_capacity(struct hf_thread_record *record)
 {
-    if (record->depth < record->room)
+    if (record->depth < record->capacity)
         return true;
-    const size_t room = record->room == 0 ? 8 : record->room * 2;
-    struct hf_attachment *stack = hf_realloc(record->stack, room * sizeof *stack);
+    const size_t capacity = record->capacity == 0 ? 8 : record->capacity * 2;
+    struct hf_attachment *stack = hf_realloc(record->stack, capacity * sizeof *stack);
     if (stack == NULL)
         return false;
     record->stack = stack;
-    record->room = room;
+    record->capacity = capacity;
     return true;
 }
 
@@ -368,7 +368,7 @@ int hf_sessions_attach(struct hf_session *session)
     struct hf_interpreter *interpreter = session->interpreter;
     const struct hf_cpython_interpreters *py = interpreter->group->py;
     struct hf_thread_record *record = hf_thread_record(true);
-    if (record == NULL || !make_room(record))
+    if (record == NULL || !make_capacity(record))
         return -ENOMEM;
     if (session->owner != NULL && session->owner != record)
         return -EPERM;

@@ -25,16 +25,16 @@ struct hf_attachment {
 
 struct hf_thread_record {
     unsigned generation;
-    bool is_caretaker;
+    bool is_owner_thread;
     struct hf_session *sessions; /* that belong to this thread */
     struct hf_py_thread *aside;  /* sessions.c's; NULL: none */
     struct hf_py_thread *own;    /* made for this thread, HF_ENGINE_THREADS; NULL: none */
     unsigned era;                /* in which `own` was made */
     struct hf_running *running;  /* where the thread is now; NULL: in no interpreter */
-    struct hf_running *tended;   /* a caretaker's own interpreter; NULL: another thread */
+    struct hf_running *tended;   /* an owner thread's own interpreter; NULL: another thread */
     struct hf_signal_stack signals;
     struct hf_attachment *stack;
-    size_t depth, room;
+    size_t depth, capacity;
     void *stack_start; /* the thread's own stack; NULL until it is known */
     size_t stack_bytes;
 };

@@ -241,30 +241,30 @@ struct hf_py_object *hf_value_to_object(const struct hf_cpython_interpreters *py
 struct nested {
     size_t values, again;
     struct hf_py_object **noted; /* by a hash of the address; NULL: no entry */
-    size_t count, room;          /* room: 0 or a power of two */
+    size_t count, capacity;      /* room: 0 or a power of two */
 };
 
 static struct hf_py_object **place_of(const struct nested *nested,
                                       const struct hf_py_object *object)
 {
     size_t at = (uintptr_t)object / 16 * 0x9e3779b97f4a7c15 >> 20;
-    while (nested->noted[at &= nested->room - 1] != NULL && nested->noted[at] != object)
+    while (nested->noted[at &= nested->capacity - 1] != NULL && nested->noted[at] != object)
         at++;
     return &nested->noted[at];
 }
 
-static bool make_room(struct nested *nested)
+static bool make_capacity(struct nested *nested)
 {
-    struct nested larger = {.room = nested->room == 0 ? 1024 : nested->room * 2};
-    larger.noted = hf_calloc(larger.room, sizeof(struct hf_py_object *));
+    struct nested larger = {.capacity = nested->capacity == 0 ? 1024 : nested->capacity * 2};
+    larger.noted = hf_calloc(larger.capacity, sizeof(struct hf_py_object *));
     if (larger.noted == NULL)
         return false;
-    for (size_t i = 0; i < nested->room; i++)
+    for (size_t i = 0; i < nested->capacity; i++)
         if (nested->noted[i] != NULL)
             *place_of(&larger, nested->noted[i]) = nested->noted[i];
     hf_free(nested->noted);
     nested->noted = larger.noted;
-    nested->room = larger.room;
+    nested->capacity = larger.capacity;
     return true;
 }
 
@@ -274,7 +274,7 @@ static int count_nested(struct nested *nested, struct hf_py_object *list, size_t
     nested->values += values;
     if (nested->values < NESTED_MANY || values == 0)
         return 0;
-    if (nested->count * 2 >= nested->room && !make_room(nested))
+    if (nested->count * 2 >= nested->capacity && !make_capacity(nested))
         return -ENOMEM;
     struct hf_py_object **place = place_of(nested, list);
     if (*place == list)

@@ -4,8 +4,8 @@
 //! scripts:
 //!
 //! - `DEP_HOMEFREE_LINK_ARG`: one linker argument by which a module finds the heap when it is loaded
-//! - `DEP_HOMEFREE_INCLUDE`: the folder of the C headers, if the installation has them
-//! - `DEP_HOMEFREE_LIBRARY`: the folder of the installed library
+//! - `DEP_HOMEFREE_INCLUDE`: the directory of the C headers, if the installation has them
+//! - `DEP_HOMEFREE_LIBRARY`: the directory of the installed library
 
 use std::env;
 use std::fs;
@@ -18,7 +18,7 @@ const SHIM: &str = "libhomefree_shim.a";
 /// What a module's wheel carries for machines without homefree (see the guide "publishing").
 const MISSING: &str = "homefree.needs";
 
-/// What tells where homefree lies: one line each for the library's folder, the headers' and the
+/// What tells where homefree lies: one line each for the library's directory, the headers' and the
 /// stub's; the last two may be empty. Nothing is imported, since a broken installation has a place too.
 const ASK_PYTHON: &str = "
 import importlib.util, os, sys
@@ -79,12 +79,12 @@ fn link() -> Result<(), String> {
 
     let found = find()?;
     let heap = existing(&found.library, SONAME)?;
-    // In a build folder the shim lies beside the folder of the library.
+    // In a build directory the shim lies beside the directory of the library.
     let shim = existing(&found.library, SHIM)
         .or_else(|error| existing(&found.library.join("../shim"), SHIM).map_err(|_| error))?;
 
-    // A folder with these files alone: a wheel has the library under its soname only, and Cargo
-    // lets `cargo test` and `cargo run` find libraries below the target folder when they start.
+    // A directory with these files alone: a wheel has the library under its soname only, and Cargo
+    // lets `cargo test` and `cargo run` find libraries below the target directory when they start.
     let out = PathBuf::from(env::var_os("OUT_DIR").ok_or("Cargo sets no OUT_DIR")?);
     let linked = out.join("lib");
     fs::create_dir_all(&linked).map_err(|error| format!("{}: {}", linked.display(), error))?;
@@ -114,22 +114,22 @@ fn link() -> Result<(), String> {
         println!("cargo:include={}", include.display());
     }
     // maturin takes it from here into a wheel.
-    if let Some(stub) = found.missing.map(|folder| folder.join(SONAME)) {
+    if let Some(stub) = found.missing.map(|directory| directory.join(SONAME)) {
         if stub.exists() {
-            let folder = out.join(MISSING);
-            fs::create_dir_all(&folder)
-                .and_then(|()| fs::copy(&stub, folder.join(SONAME)))
-                .map_err(|error| format!("{}: {}", folder.display(), error))?;
+            let directory = out.join(MISSING);
+            fs::create_dir_all(&directory)
+                .and_then(|()| fs::copy(&stub, directory.join(SONAME)))
+                .map_err(|error| format!("{}: {}", directory.display(), error))?;
         }
     }
     Ok(())
 }
 
-fn existing(folder: &Path, name: &str) -> Result<PathBuf, String> {
-    let path = folder.join(name);
+fn existing(directory: &Path, name: &str) -> Result<PathBuf, String> {
+    let path = directory.join(name);
     fs::canonicalize(&path).map_err(|error| {
         format!(
-            "{}: {}; install homefree there again, or name the folder that has {} and {} in \
+            "{}: {}; install homefree there again, or name the directory that has {} and {} in \
              HOMEFREE_LIB_DIR",
             path.display(),
             error,
@@ -151,46 +151,46 @@ fn point(link: &Path, file: &Path) -> Result<(), String> {
 }
 
 /// One linker argument that sets the RUNPATH. A wheel says what it is, relative to the module;
-/// otherwise it is the folder of the library, unless the dynamic linker searches it by itself.
+/// otherwise it is the directory of the library, unless the dynamic linker searches it by itself.
 fn link_argument(library: &Path) -> Result<String, String> {
     let mut words = vec!["-Wl,--enable-new-dtags".to_string()];
     let response = library.join("homefree/module.rpath");
     if let Ok(text) = fs::read_to_string(&response) {
         for line in text.lines() {
-            if let Some(folder) = line.strip_prefix("-rpath=") {
-                words.push(format!("-rpath,{}", folder));
+            if let Some(directory) = line.strip_prefix("-rpath=") {
+                words.push(format!("-rpath,{}", directory));
             }
         }
     } else if !searched(library) {
-        let folder = library.display().to_string();
-        if folder.contains([',', '\n']) {
+        let directory = library.display().to_string();
+        if directory.contains([',', '\n']) {
             return Err(format!(
-                "the linker takes no folder with a comma in its name: {}",
-                folder
+                "the linker takes no directory with a comma in its name: {}",
+                directory
             ));
         }
-        words.push(format!("-rpath,{}", folder));
+        words.push(format!("-rpath,{}", directory));
     }
     Ok(words.join(","))
 }
 
-fn searched(folder: &Path) -> bool {
+fn searched(directory: &Path) -> bool {
     let triple = format!(
         "{}-linux-gnu",
         env::var("CARGO_CFG_TARGET_ARCH").unwrap_or_default()
     );
-    let folder = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_path_buf());
+    let directory = fs::canonicalize(directory).unwrap_or_else(|_| directory.to_path_buf());
     ["/", "/usr"].iter().any(|root| {
         ["lib", "lib64", &format!("lib/{}", triple)]
             .iter()
-            .any(|name| fs::canonicalize(Path::new(root).join(name)).ok() == Some(folder.clone()))
+            .any(|name| fs::canonicalize(Path::new(root).join(name)).ok() == Some(directory.clone()))
     })
 }
 
 fn find() -> Result<Found, String> {
-    if let Some(folder) = env::var_os("HOMEFREE_LIB_DIR") {
+    if let Some(directory) = env::var_os("HOMEFREE_LIB_DIR") {
         return Ok(Found {
-            library: PathBuf::from(folder),
+            library: PathBuf::from(directory),
             include: None,
             missing: None,
         });
@@ -210,8 +210,8 @@ fn find() -> Result<Found, String> {
                 if !library.is_empty() {
                     return Ok(Found {
                         library: PathBuf::from(library),
-                        include: folder(include),
-                        missing: folder(missing),
+                        include: directory(include),
+                        missing: directory(missing),
                     });
                 }
             }
@@ -221,7 +221,7 @@ fn find() -> Result<Found, String> {
         let program = env::var_os("PKG_CONFIG").unwrap_or_else(|| "pkg-config".into());
         let mut command = Command::new(program);
         command.arg(format!("--variable={}", name)).arg("homefree");
-        lines(&mut command).and_then(|lines| folder(lines.first()?))
+        lines(&mut command).and_then(|lines| directory(lines.first()?))
     };
     if let Some(library) = variable("libdir") {
         return Ok(Found {
@@ -233,13 +233,13 @@ fn find() -> Result<Found, String> {
     Err(
         "neither python3 nor pkg-config knows a homefree on this machine; install \
          its wheel into the environment that you build in, name another \
-         interpreter in PYO3_PYTHON, or name the folder that has libhomefree.so.1 and \
+         interpreter in PYO3_PYTHON, or name the directory that has libhomefree.so.1 and \
          libhomefree_shim.a in HOMEFREE_LIB_DIR"
             .to_string(),
     )
 }
 
-fn folder(line: &String) -> Option<PathBuf> {
+fn directory(line: &String) -> Option<PathBuf> {
     if line.is_empty() {
         None
     } else {

@@ -1,4 +1,4 @@
-/* Several copies of libhomefree in one process: what their tests share. Nothing here links one.
+/* Several instances of libhomefree in one process: what their tests share. Nothing here links one.
  *
  * Copies are loaded in children, because a copy never leaves its process. */
 #ifndef TESTS_ALLOC_COPIES_H

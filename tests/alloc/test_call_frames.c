@@ -25,8 +25,8 @@ static struct {
 
 /* A copy of it, or of a part. */
 static struct {
-    uint8_t *room; /* between two pages that cannot be read */
-    size_t size;   /* of the room */
+    uint8_t *capacity; /* between two pages that cannot be read */
+    size_t size;       /* of the room */
     uint8_t *start;
 } copy;
 
@@ -34,7 +34,8 @@ const void *hf_dynlink_unwind_table(const void *address, struct hf_span *object)
 {
     (void)address;
     /* With what cannot be read on either side. */
-    *object = (struct hf_span){(uintptr_t)copy.room - GAP, (uintptr_t)copy.room + copy.size + GAP};
+    *object = (struct hf_span){(uintptr_t)copy.capacity - GAP,
+                               (uintptr_t)copy.capacity + copy.size + GAP};
     return copy.start + own.table;
 }
 
@@ -81,7 +82,7 @@ static int find_own(struct dl_phdr_info *info, size_t size, void *unused)
     return 1; /* the program is first */
 }
 
-static void make_room(void)
+static void make_capacity(void)
 {
     (void)dl_iterate_phdr(find_own, NULL);
     must(own.size > 0);
@@ -89,14 +90,15 @@ static void make_room(void)
     uint8_t *all = mmap(NULL, copy.size + (size_t)2 * GAP, PROT_NONE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     must(all != MAP_FAILED);
-    copy.room = all + GAP;
-    must(mprotect(copy.room, copy.size, PROT_READ | PROT_WRITE) == 0);
+    copy.capacity = all + GAP;
+    must(mprotect(copy.capacity, copy.size, PROT_READ | PROT_WRITE) == 0);
 }
 
 /* Copies the tables to the end of the room, but for their last bytes, or to its beginning. */
 static void copy_tables(size_t cut, bool to_end)
 {
-    copy.start = to_end ? copy.room + copy.size - ((own.size - cut) & -(size_t)4) : copy.room;
+    copy.start =
+        to_end ? copy.capacity + copy.size - ((own.size - cut) & -(size_t)4) : copy.capacity;
     memcpy(copy.start, own.start, (own.size - cut) & -(size_t)4);
 }
 
@@ -123,7 +125,7 @@ static void whole(void *unused)
     struct header header;
     size_t left = 0;
     (void)unused;
-    make_room();
+    make_capacity();
     memcpy(&header, own.start + own.table, sizeof header);
     for (size_t i = 0; i < header.count; i++) {
         copy_tables(0, false);
@@ -133,10 +135,10 @@ static void whole(void *unused)
         if (frames < 2) /* perhaps a thread's first function, whose stack says nothing */
             continue;
         left++;
-        must(follow(i, (uintptr_t)copy.room - GAP) == 0); /* a stack that is not there */
+        must(follow(i, (uintptr_t)copy.capacity - GAP) == 0); /* a stack that is not there */
         must(follow(i, GAP / 2) == 0);
         must(follow(i, UINTPTR_MAX - 7) == 0);
-        must(follow(i, (uintptr_t)copy.room + 1) == 0);
+        must(follow(i, (uintptr_t)copy.capacity + 1) == 0);
     }
     must(left > 10);
 }
@@ -146,7 +148,7 @@ CALL_TEST(whole_tables_are_followed_wherever_they_lie, whole, NULL)
 static void truncated(void *unused)
 {
     (void)unused;
-    make_room();
+    make_capacity();
     for (size_t cut = 0; cut + own.table < own.size; cut += 12) {
         copy_tables(cut, true);
         for (size_t i = 0; i < 2; i++)
@@ -187,7 +189,7 @@ static void damaged(void *unused)
     enum { TRIES = 4000, EDITS_MAX = 6 };
     static const uint8_t telling[] = {0x00, 0x01, 0x7f, 0x80, 0xff, 0x0a, 0x0f, 0x10, 0x16, 0x50};
     (void)unused;
-    make_room();
+    make_capacity();
     copy_tables(0, true);
     for (size_t i = 0; i < TRIES; i++) {
         const size_t number = random_next();

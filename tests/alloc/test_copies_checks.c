@@ -1,6 +1,6 @@
-/* A copy of libhomefree that forwards compares what its callers say of a block, its size and its
- * alignment, as the heap does: the module that links that copy is checked too. By default all sizes
- * of the block's class are right.
+/* An instance of libhomefree that forwards compares what its callers say of a block, its size and
+ * its alignment, as the heap does: the module that links that copy is checked too. By default all
+ * sizes of the block's class are right.
  *
  *   test_copies_checks FIRST SECOND */
 #include "copies.h"

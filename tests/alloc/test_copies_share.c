@@ -1,5 +1,5 @@
-/* A second and a third copy of libhomefree under other names (a wheel brought them) forward to the
- * first: one region, and any copy frees what any other allocated, whichever was loaded first.
+/* A second and a third instance of libhomefree under other names (a wheel brought them) forward to
+ * the first: one region, and any copy frees what any other allocated, whichever was loaded first.
  *
  *   test_copies_share FIRST SECOND THIRD */
 #include "copies.h"

@@ -76,12 +76,12 @@ static void *work(void *context)
 /* ---- what the walk finds ---- */
 
 static struct block *found;
-static size_t found_count, found_room;
+static size_t found_count, found_capacity;
 
 static int note(void *context, void *ptr, size_t size)
 {
     (void)context;
-    must(found_count < found_room);
+    must(found_count < found_capacity);
     found[found_count++] = (struct block){ptr, size};
     return 0;
 }
@@ -146,7 +146,7 @@ static int part(bool garbage)
 {
     enum { ROOM = 1 << 20 };
     pthread_t threads[THREADS];
-    found_room = ROOM;
+    found_capacity = ROOM;
     found = calloc(ROOM, sizeof *found); /* libc's */
     must(!hf_owns(found));
     const size_t others = walk() + 100; /* libhomefree's own, and of threads that begin */

@@ -56,7 +56,7 @@ START_TEST(most_of_it)
 END_TEST
 
 /* Too little for any heap: the process ends with one line and does not crash. */
-START_TEST(no_room_for_a_heap)
+START_TEST(no_capacity_for_a_heap)
 {
     const char *const arguments[] = {own_path(), "100", NULL};
     const struct program program = {.arguments = arguments, .address_space = 16 * MIB};
@@ -70,5 +70,5 @@ int main(int argc, char **argv)
 {
     if (argc > 1)
         return part(strtoul(argv[1], NULL, 10));
-    return RUN_SUITE(large_blocks, medium_blocks, small_blocks, most_of_it, no_room_for_a_heap);
+    return RUN_SUITE(large_blocks, medium_blocks, small_blocks, most_of_it, no_capacity_for_a_heap);
 }

@@ -23,10 +23,10 @@ static size_t data_size(void)
     return pages[5] * 4096;
 }
 
-static void use_all(void *room)
+static void use_all(void *capacity)
 {
     size_t count;
-    const size_t size = data_size() + *(size_t *)room;
+    const size_t size = data_size() + *(size_t *)capacity;
     const struct rlimit limit = {size, size};
     hf_free(hf_malloc(1));
     must(setrlimit(RLIMIT_DATA, &limit) == 0);
@@ -36,14 +36,14 @@ static void use_all(void *room)
     must(count == 0 || (first = hf_malloc(700 * KIB)) != NULL);
 }
 
-START_TEST(each_room_is_used_up)
+START_TEST(each_capacity_is_used_up)
 {
-    for (size_t room = 0; room < ROOM; room += 4 * KIB)
-        assert_succeeds(outcome_of_call(use_all, &room));
+    for (size_t capacity = 0; capacity < ROOM; capacity += 4 * KIB)
+        assert_succeeds(outcome_of_call(use_all, &capacity));
 }
 END_TEST
 
 int main(void)
 {
-    return RUN_SUITE(each_room_is_used_up);
+    return RUN_SUITE(each_capacity_is_used_up);
 }

@@ -18,8 +18,8 @@
 
 #define NOBODY 65534
 
-static char folder[] = "/tmp/homefree-privileged-XXXXXX";
-static char helper[sizeof folder + 10], library[sizeof folder + 20];
+static char directory[] = "/tmp/homefree-privileged-XXXXXX";
+static char helper[sizeof directory + 10], library[sizeof directory + 20];
 
 static bool copy(const char *from, const char *to, mode_t mode)
 {
@@ -71,14 +71,14 @@ static const char *set_up(const char *helper_path, const char *library_path)
 {
     if (geteuid() != 0)
         return "needs root";
-    if (mkdtemp(folder) == NULL || chmod(folder, 0755) != 0)
-        return "cannot make a folder";
-    snprintf(helper, sizeof helper, "%s/helper", folder);
-    snprintf(library, sizeof library, "%s/libhomefree.so", folder);
+    if (mkdtemp(directory) == NULL || chmod(directory, 0755) != 0)
+        return "cannot make a directory";
+    snprintf(helper, sizeof helper, "%s/helper", directory);
+    snprintf(library, sizeof library, "%s/libhomefree.so", directory);
     if (!copy(helper_path, helper, 04755) || !copy(library_path, library, 0755))
         return "cannot copy the helper";
     struct statvfs system;
-    if (statvfs(folder, &system) != 0 || (system.f_flag & ST_NOSUID) != 0)
+    if (statvfs(directory, &system) != 0 || (system.f_flag & ST_NOSUID) != 0)
         return "no setuid programs in /tmp";
     return prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 0 ? NULL : "no new privileges here";
 }
@@ -95,6 +95,6 @@ int main(int count, char **arguments)
         printf("skipped: %s\n", reason);
     unlink(helper);
     unlink(library);
-    rmdir(folder);
+    rmdir(directory);
     return result;
 }

@@ -50,7 +50,7 @@ static void leaves_a_small_wish_alone(void *unused)
     must(hf_region.limit == 32 * MIB);
 }
 
-static void fails_when_there_is_no_room(void *unused)
+static void fails_when_there_is_no_capacity(void *unused)
 {
     (void)unused;
     limit_to(12 * MIB);
@@ -142,7 +142,7 @@ END_TEST
 
 START_TEST(none)
 {
-    run(fails_when_there_is_no_room, NULL);
+    run(fails_when_there_is_no_capacity, NULL);
 }
 END_TEST
 

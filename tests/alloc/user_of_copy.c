@@ -1,4 +1,4 @@
-/* A library that links one copy of libhomefree, as a module that came with its own would; built
+/* A library that links one instance of libhomefree, as a module that came with its own would; built
  * once for each copy. See test_copies_linked.c. */
 #include <homefree/homefree.h>
 

@@ -20,7 +20,9 @@ def sampling_parser(document, measures, rounds):
 def parser_of(document, measures, rounds):
     """The same for a benchmark that is told where its programs are."""
     parser = sampling_parser(document, measures, rounds)
-    parser.add_argument("--programs", type=Path, required=True, help="folder of the built programs")
+    parser.add_argument(
+        "--programs", type=Path, required=True, help="directory of the built programs"
+    )
     parser.add_argument("--library", type=Path, required=True, help="the built libhomefree.so.1")
     parser.add_argument("--callgrind", action="store_true", help="count instructions instead")
     return parser

@@ -277,21 +277,21 @@ def measure_owns(sampler, options):
     return rows
 
 
-def copy_objects(sampler, folder, kinds, count):
+def copy_objects(sampler, directory, kinds, count):
     """Copies of the object: the loader loads each file only once."""
     copies = []
     for number in range(count):
         kind = kinds[number % len(kinds)]
-        copies.append(folder / f"{kind}{number}.so")
+        copies.append(directory / f"{kind}{number}.so")
         shutil.copyfile(sampler.programs / f"object_{kind}.so", copies[-1])
     return copies
 
 
 def measure_routing(sampler, options):
     variants = {}
-    with tempfile.TemporaryDirectory(prefix="homefree-bench-") as folder:
+    with tempfile.TemporaryDirectory(prefix="homefree-bench-") as directory:
         for name, kinds in ROUTED.items():
-            where = Path(folder, name)
+            where = Path(directory, name)
             where.mkdir()
             objects = copy_objects(sampler, where, kinds, OBJECTS)
             last = where / "last.so"

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What `homefree run` and its diagnostics mode cost: ratios to the plain program, in turns.
 
-    diagnose_bench.py --homefree COMMAND --programs FOLDER [--python FILE] [--rounds N]
+    diagnose_bench.py --homefree COMMAND --programs DIRECTORY [--python FILE] [--rounds N]
                       [--only WORK,...] [--peers] [--json]
 
 Works: seven loops of python/works.py, an allocation-heavy C program, the start of a process,
@@ -41,19 +41,19 @@ UNCROSSED = (*LOOPS, "start", "memory")
 PEERS = ("valgrind", "heaptrack", "memray", "asan")
 
 
-def prefix(options, how, folder):
+def prefix(options, how, directory):
     """The command in front of the program."""
     if how == "plain":
         return []
     if how == "run":
         return [options.homefree, "run", "--"]
     if how in ("count", "report"):
-        return [options.homefree, "run", f"--diagnose={how}", "--report", folder, "--"]
+        return [options.homefree, "run", f"--diagnose={how}", "--report", directory, "--"]
     if how == "stacks":
-        return [*prefix(options, "report", folder)[:-1], "--sites", options.crossed, "--"]
+        return [*prefix(options, "report", directory)[:-1], "--sites", options.crossed, "--"]
     return {
         "valgrind": ["valgrind", "-q", "--log-file=/dev/null"],
-        "heaptrack": ["heaptrack"],  # writes into the current folder
+        "heaptrack": ["heaptrack"],  # writes into the current directory
         "asan": ["env", f"LD_PRELOAD={options.asan}", "ASAN_OPTIONS=detect_leaks=0"],
         "memray": [str(options.python), "-m", "memray", "run", "-q", "-o", "memray.bin"],
     }[how]
@@ -62,12 +62,12 @@ def prefix(options, how, folder):
 def run(options, how, command):
     environment = {k: v for k, v in os.environ.items() if not k.startswith(TUNING)}
     environment.update(PYTHONHASHSEED="1", PYTHONDONTWRITEBYTECODE="1", OPENBLAS_NUM_THREADS="1")
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as directory:
         if how == "memray":
             command = command[1:]
         done = subprocess.run(
-            [*prefix(options, how, os.path.join(folder, "report")), *map(str, command)],
-            env=environment, capture_output=True, text=True, timeout=900, cwd=folder,
+            [*prefix(options, how, os.path.join(directory, "report")), *map(str, command)],
+            env=environment, capture_output=True, text=True, timeout=900, cwd=directory,
         )  # fmt: skip
     if done.returncode != 0:
         raise Unmeasurable(f"{how}: {done.stderr.strip()[-300:]}")
@@ -169,7 +169,7 @@ def main():
         "--programs",
         required=True,
         type=lambda path: Path(path).absolute(),
-        help="folder of the built programs",
+        help="directory of the built programs",
     )
     parser.add_argument("--python", type=Path, default=Path(sys.executable))
     parser.add_argument("--rounds", type=int, default=9)
@@ -188,8 +188,8 @@ def main():
         if subprocess.run(memray, capture_output=True).returncode == 0:
             hows.append("memray")
     try:
-        with tempfile.TemporaryDirectory() as folder:
-            options.crossed = os.path.join(folder, "report")
+        with tempfile.TemporaryDirectory() as directory:
+            options.crossed = os.path.join(directory, "report")
             program = [options.programs / "alloc_heavy", "--faults"]
             subprocess.run([*prefix(options, "report", options.crossed), *program],
                            capture_output=True, check=True, timeout=900)  # fmt: skip

@@ -136,8 +136,8 @@ def crossing(make):
         from homefree.interpreters._crossing import pack, unpack
 
         def cross(value):
-            parcel = _homefree.parcel_pack(*pack(value))
-            return unpack(*_homefree.parcel_open(_homefree.parcel_send(parcel)))
+            message = _homefree.message_pack(*pack(value))
+            return unpack(*_homefree.message_open(_homefree.message_send(message)))
 
     else:
 

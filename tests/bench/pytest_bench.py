@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What `pytest --homefree` costs: CPython's tests and NumPy's, without and with it, in turns.
 
-    pytest_bench.py --python FILE --package FOLDER [--rounds N] [--only cpython,numpy] [--json]
+    pytest_bench.py --python FILE --package DIRECTORY [--rounds N] [--only cpython,numpy] [--json]
 
 FILE is an interpreter with pytest, NumPy and CPython's package `test`: a virtual environment that
 tests/long/suites/numpy.sh made will do. Both sides load the plugin. A figure is the median of the
@@ -57,11 +57,11 @@ def sample(options, how, work):
     command = [options.python, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     command += ["-p", "pytest_homefree", "-m", "not slow", "--disable-warnings"]
     command += ["--homefree"] if how == "homefree" else []
-    with tempfile.TemporaryDirectory(prefix="pytest-bench-") as folder:
+    with tempfile.TemporaryDirectory(prefix="pytest-bench-") as directory:
         before, begin = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
         done = subprocess.run(
-            [*command, f"--basetemp={folder}/tests", "--pyargs", *WORKS[work]],
-            env=environment, cwd=folder, capture_output=True, text=True, timeout=options.timeout,
+            [*command, f"--basetemp={directory}/tests", "--pyargs", *WORKS[work]],
+            env=environment, cwd=directory, capture_output=True, text=True, timeout=options.timeout,
         )  # fmt: skip
         real = time.perf_counter() - begin
         after = resource.getrusage(resource.RUSAGE_CHILDREN)

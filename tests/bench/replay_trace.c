@@ -32,7 +32,7 @@ struct operation {
 
 struct trace {
     struct operation *operations;
-    size_t count, room, pairs;
+    size_t count, capacity, pairs;
     uint32_t blocks;
     uint32_t streams;
     uint64_t requested;
@@ -40,9 +40,9 @@ struct trace {
 
 static void add(struct trace *trace, struct operation operation)
 {
-    if (trace->count == trace->room) {
-        trace->room = trace->room * 2 + 4096;
-        trace->operations = realloc(trace->operations, trace->room * sizeof operation);
+    if (trace->count == trace->capacity) {
+        trace->capacity = trace->capacity * 2 + 4096;
+        trace->operations = realloc(trace->operations, trace->capacity * sizeof operation);
         if (trace->operations == NULL)
             bench_fail("no memory for the trace");
     }

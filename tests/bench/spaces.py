@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures spaces: pairs of each size, and traces of training, serving and a DataLoader.
 
-    spaces.py --programs DIR --library FILE [--double FOLDER] [--rounds N] [--only pairs,traces]
+    spaces.py --programs DIR --library FILE [--double DIRECTORY] [--rounds N] [--only pairs,traces]
     spaces.py ... --cuda         against the functions of CUDA's runtime too (a real device)
     spaces.py ... --callgrind    instructions of a pair instead of time (needs valgrind)
 
@@ -103,19 +103,19 @@ def measure_pairs(sampler, options):
     return rows
 
 
-def written(folder, **changes):
+def written(directory, **changes):
     """The traces as files, with the operations."""
     for name, space in TRACES.items():
         operations = traces.make(name, **changes)
-        file = folder / f"{name}.trace"
+        file = directory / f"{name}.trace"
         file.write_text("".join(" ".join(map(str, each)) + "\n" for each in operations))
         yield name, space, file, operations
 
 
 def measure_traces(sampler, options):
     rows = []
-    with tempfile.TemporaryDirectory(prefix="homefree-traces-") as folder:
-        for name, space, file, operations in written(Path(folder)):
+    with tempfile.TemporaryDirectory(prefix="homefree-traces-") as directory:
+        for name, space, file, operations in written(Path(directory)):
             if space not in options.spaces:
                 continue
             names = {space: f"{name} {space}", "heap": f"{name} heap"}
@@ -187,8 +187,8 @@ def measure_instructions(sampler, options):
         for space in options.spaces:
             what = f"pair of {shown(size)}, {space}"
             rows.append(counted_row(what, counts[space], counts["heap"], WANTED_PAIR))
-    with tempfile.TemporaryDirectory(prefix="homefree-traces-") as folder:
-        for name, space, file, operations in written(Path(folder), model="tiny"):
+    with tempfile.TemporaryDirectory(prefix="homefree-traces-") as directory:
+        for name, space, file, operations in written(Path(directory), model="tiny"):
             if space not in options.spaces:
                 continue
             pairs = len(operations) // 2
@@ -206,7 +206,7 @@ MEASURES = {"pairs": measure_pairs, "traces": measure_traces}
 
 def options_of_call():
     parser = arguments.parser_of(__doc__, MEASURES, rounds=11)
-    parser.add_argument("--double", type=Path, help="folder of a double of the CUDA runtime")
+    parser.add_argument("--double", type=Path, help="directory of a double of the CUDA runtime")
     parser.add_argument("--runtime", help="the CUDA runtime (libcudart.so.13)")
     parser.add_argument("--cuda", action="store_true", help="against the runtime's functions too")
     return arguments.parse(parser, MEASURES)
@@ -216,8 +216,8 @@ def main():
     options = options_of_call()
     if options.double:
         before = os.environ.get("LD_LIBRARY_PATH")
-        folders = [str(options.double.resolve())] + ([before] if before else [])
-        os.environ["LD_LIBRARY_PATH"] = os.pathsep.join(folders)
+        directories = [str(options.double.resolve())] + ([before] if before else [])
+        os.environ["LD_LIBRARY_PATH"] = os.pathsep.join(directories)
         # What its stream-ordered functions free comes back only when its clock is moved.
         for peers in CUDA_PEERS.values():
             peers.pop("async", None)

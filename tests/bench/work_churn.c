@@ -26,16 +26,16 @@ enum {
 };
 
 /* A block on its way to another thread; its first bytes are the link. */
-struct parcel {
-    struct parcel *next;
+struct message {
+    struct message *next;
 };
 
 struct worker {
-    _Alignas(CACHE_LINE) _Atomic(struct parcel *) inbox;
+    _Alignas(CACHE_LINE) _Atomic(struct message *) inbox;
     _Atomic size_t waiting;
     char apart[CACHE_LINE - 2 * sizeof(void *)]; /* the members below belong to the thread alone */
     struct worker *next;
-    struct parcel *chain, *chain_end;
+    struct message *chain, *chain_end;
     size_t chain_length;
     size_t index, operations;
     uint64_t random;
@@ -55,12 +55,12 @@ static uint64_t draw(struct worker *worker)
 
 static void empty_inbox(struct worker *worker)
 {
-    struct parcel *parcel = atomic_exchange_explicit(&worker->inbox, NULL, memory_order_acquire);
+    struct message *message = atomic_exchange_explicit(&worker->inbox, NULL, memory_order_acquire);
     size_t freed = 0;
-    while (parcel != NULL) {
-        struct parcel *next = parcel->next;
-        free(parcel);
-        parcel = next;
+    while (message != NULL) {
+        struct message *next = message->next;
+        free(message);
+        message = next;
         freed++;
     }
     if (freed != 0)
@@ -81,7 +81,7 @@ static void send_chain(struct worker *worker)
     while ((behind = is_behind(to)) && to->next != worker)
         to = to->next;
     atomic_fetch_add_explicit(&to->waiting, worker->chain_length, memory_order_relaxed);
-    struct parcel *first = atomic_load_explicit(&to->inbox, memory_order_relaxed);
+    struct message *first = atomic_load_explicit(&to->inbox, memory_order_relaxed);
     do
         worker->chain_end->next = first;
     while (!atomic_compare_exchange_weak_explicit(&to->inbox, &first, worker->chain,
@@ -94,11 +94,11 @@ static void send_chain(struct worker *worker)
 
 static void hand_over(struct worker *worker, void *block)
 {
-    struct parcel *parcel = block;
-    parcel->next = worker->chain;
-    worker->chain = parcel;
+    struct message *message = block;
+    message->next = worker->chain;
+    worker->chain = message;
     if (worker->chain_end == NULL)
-        worker->chain_end = parcel;
+        worker->chain_end = message;
     if (++worker->chain_length < CHAIN)
         return;
     send_chain(worker);

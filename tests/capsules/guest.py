@@ -169,7 +169,7 @@ class Capsules(Case):
 
 IN_AN_INTERPRETER = """
 import sys
-sys.path.insert(0, {folder!r})
+sys.path.insert(0, {directory!r})
 import capsules
 
 class Thing:
@@ -201,7 +201,7 @@ class Interpreters(Case):
         buffers = 1 if BUFFERS else 0
         # Two capsules, that of the module and the buffer; two objects held.
         with self.changes(run=5 + buffers, destroyed=3 + buffers):
-            self.run_in_one(IN_AN_INTERPRETER.format(folder=os.path.dirname(capsules.__file__)))
+            self.run_in_one(IN_AN_INTERPRETER.format(directory=os.path.dirname(capsules.__file__)))
 
     @unittest.skipIf(LIMITED, "the limited API has no slot for interpreters with their own GIL")
     def test_a_thread_without_a_gil_leaks_anothers_object(self):

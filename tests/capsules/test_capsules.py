@@ -35,7 +35,7 @@ print(json.dumps({
     "numpy": version,
     "shared": bool(sysconfig.get_config_var("Py_ENABLE_SHARED")),
     "library": sysconfig.get_config_var("LDLIBRARY"),
-    "folder": sysconfig.get_config_var("LIBDIR"),
+    "directory": sysconfig.get_config_var("LIBDIR"),
     "path": sys.executable,
     "prefix": sys.base_prefix,
     "free_threaded": "t" in sys.abiflags,
@@ -131,28 +131,36 @@ class Run:
             *self.compilers[source.suffix],
             *("-shared", "-fPIC") * shared,
             *("-O1", "-g", "-pthread", f"-I{self.include}", *WARNINGS),
-            *(word for folder in includes for word in ("-isystem", folder)),
+            *(word for directory in includes for word in ("-isystem", directory)),
             *(source, "-o", output, self.library, f"-Wl,-rpath,{self.library.parent}"),
             *arguments,
         ]
         status, said = call(command)
         return None if status == 0 else f"{source.name}: does not compile\n{said}"
 
-    def scripts(self, folder):
+    def scripts(self, directory):
         for name in ("guest.py", "endings.py"):
-            shutil.copy(HERE / name, folder)
+            shutil.copy(HERE / name, directory)
 
-    def guest(self, known, folder, what):
+    def guest(self, known, directory, what):
         status, said = call(
-            [known["python"], "-E", "-s", "-X", "faulthandler", folder / "guest.py"]
+            [known["python"], "-E", "-s", "-X", "faulthandler", directory / "guest.py"]
         )
         if status != 0 or "\nOK" not in said:
             return [f"{what}: exit status {status}\n{said}"]
         print(what, said.strip().splitlines()[-1], flush=True)
         return []
 
-    def ending(self, known, folder, name, wanted):
-        command = [known["python"], "-E", "-s", "-X", "faulthandler", folder / "endings.py", name]
+    def ending(self, known, directory, name, wanted):
+        command = [
+            known["python"],
+            "-E",
+            "-s",
+            "-X",
+            "faulthandler",
+            directory / "endings.py",
+            name,
+        ]
         status, said = call(command)
         found = re.fullmatch(
             r"end: live (\d+) run (\d+) leaked (\d+) destroyed (\d+) wrong (\d+)\n", said
@@ -168,20 +176,20 @@ class Run:
             wrong.append("memory was not the heap's")
         return [f"ending {name}: {', '.join(wrong)}: {said!r}"] if wrong else []
 
-    def all_endings(self, known, folder):
+    def all_endings(self, known, directory):
         results = []
         for name in ENDINGS:
             wanted = wanted_of(known, name)
             # A race: an error would not show every time.
             for _ in range(6 if name == "held_while_ending" else 1):
-                results += self.ending(known, folder, name, wanted)
+                results += self.ending(known, directory, name, wanted)
         return results
 
-    def embed(self, known, folder):
-        library = Path(known["folder"]) / known["library"]
+    def embed(self, known, directory):
+        library = Path(known["directory"]) / known["library"]
         if not known["shared"] or not library.exists():
             return []
-        program = folder / "embed"
+        program = directory / "embed"
         wrong = self.compile(
             HERE / "embed.c",
             program,
@@ -197,50 +205,52 @@ class Run:
 
     def one(self, known, newest):
         """Everything with the full API; as C++ too for the newest Python."""
-        folder = self.work / known["name"].replace(" ", "-")
+        directory = self.work / known["name"].replace(" ", "-")
         module = HERE / "module.c"
-        folder.mkdir(parents=True)
-        self.scripts(folder)
+        directory.mkdir(parents=True)
+        self.scripts(directory)
         if newest:
-            module = Path(shutil.copy(module, folder / "module.cc"))
-        wrong = self.compile(module, folder / "capsules.so", [known["include"]])
+            module = Path(shutil.copy(module, directory / "module.cc"))
+        wrong = self.compile(module, directory / "capsules.so", [known["include"]])
         if wrong:
             return [wrong]
         if known["numpy"]:
             wrong = self.compile(
                 HERE / "numpy_base.c",
-                folder / "owns.so",
+                directory / "owns.so",
                 [known["include"], known["numpy_include"]],
             )
             if wrong:
                 return [wrong]
         return (
-            self.guest(known, folder, "CPython " + known["name"])
-            + self.all_endings(known, folder)
-            + self.embed(known, folder)
+            self.guest(known, directory, "CPython " + known["name"])
+            + self.all_endings(known, directory)
+            + self.embed(known, directory)
         )
 
     def limited(self, known, every, version):
         """A module that is built with one CPython's headers for the limited API works in all
         that can load it."""
-        folder = self.work / f"limited-3.{version}"
+        directory = self.work / f"limited-3.{version}"
         wrong = self.compile(
             HERE / "module.c",
-            folder / "capsules.abi3.so",
+            directory / "capsules.abi3.so",
             [known["include"]],
             f"-DPy_LIMITED_API=0x03{version:02x}0000",
         )
         if wrong:
             return [wrong]
-        self.scripts(folder)
+        self.scripts(directory)
         results = []
         for other in every:
             if tuple(other["version"]) >= (3, version):
                 what = f"limited API 3.{version}, CPython {other['name']}"
                 results += [
                     f"{what}: {line}"
-                    for line in self.guest(other, folder, what)
-                    + self.ending(other, folder, "held_while_ending", ENDINGS["held_while_ending"])
+                    for line in self.guest(other, directory, what)
+                    + self.ending(
+                        other, directory, "held_while_ending", ENDINGS["held_while_ending"]
+                    )
                 ]
         return results
 

@@ -76,7 +76,7 @@ START_TEST(threads_that_end_while_slowed_down)
 }
 END_TEST
 
-START_TEST(no_room)
+START_TEST(no_capacity)
 {
     struct hf_watch *watch = begin(3);
     void *blocks[5];
@@ -121,7 +121,7 @@ static void *by(unsigned char *code, size_t index, void *first, size_t second,
 
 /* Blocks stay where they are, one whose allocating side found no room and one whose side is known;
  * neither may count as freed. */
-START_TEST(no_room_for_sides)
+START_TEST(no_capacity_for_sides)
 {
     unsigned char *code = make_thunks();
     if (code == MAP_FAILED)
@@ -311,7 +311,7 @@ int main(int count, char **arguments)
     const char *path;
     TAKE_ARGUMENTS(&path);
     module = load_module(path);
-    return RUN_SUITE(threads_that_end_while_slowed_down, each_has_its_own_begin, the_end, no_room,
-                     no_room_for_sides, too_many, wrong_arguments, a_visitor_may_allocate,
-                     a_child_has_copies, threads, another_thread);
+    return RUN_SUITE(threads_that_end_while_slowed_down, each_has_its_own_begin, the_end,
+                     no_capacity, no_capacity_for_sides, too_many, wrong_arguments,
+                     a_visitor_may_allocate, a_child_has_copies, threads, another_thread);
 }

@@ -6,10 +6,10 @@
 #include <homefree/homefree.h>
 #include <string.h>
 
-static inline struct hf_watch *begin(size_t room)
+static inline struct hf_watch *begin(size_t capacity)
 {
     struct hf_watch *watch = NULL;
-    ck_assert_int_eq(hf_watch_begin(&watch, room), 0);
+    ck_assert_int_eq(hf_watch_begin(&watch, capacity), 0);
     return watch;
 }
 

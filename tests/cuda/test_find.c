@@ -15,12 +15,12 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-static const char *folder, *library_path;
+static const char *directory, *library_path;
 
-static const char *in_folder(const char *name)
+static const char *in_directory(const char *name)
 {
     static char path[4096];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
+    snprintf(path, sizeof path, "%s/%s", directory, name);
     return path;
 }
 
@@ -72,7 +72,7 @@ static void loaded(void *unused)
 {
     (void)unused;
     find_nothing_else();
-    load(in_folder("libcudart.so.13"), RTLD_NOW | RTLD_LOCAL);
+    load(in_directory("libcudart.so.13"), RTLD_NOW | RTLD_LOCAL);
     must_be_found();
 }
 CALL_TEST(one_that_is_loaded, loaded, NULL)
@@ -83,9 +83,9 @@ static void loaded_hashed(void *unused)
     char path[4096];
     (void)unused;
     find_nothing_else();
-    snprintf(path, sizeof path, "%s/libcudart-9335f6a2.so.12", scratch_folder);
-    must(symlink(in_folder("libcudart.so.13"), path) == 0);
-    load(in_folder("libcuda.so.1"), RTLD_NOW | RTLD_LOCAL);
+    snprintf(path, sizeof path, "%s/libcudart-9335f6a2.so.12", scratch_directory);
+    must(symlink(in_directory("libcudart.so.13"), path) == 0);
+    load(in_directory("libcuda.so.1"), RTLD_NOW | RTLD_LOCAL);
     void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     must(unlink(path) == 0);
     must(handle != NULL);
@@ -97,7 +97,7 @@ static void stays(void *unused)
 {
     (void)unused;
     find_nothing_else();
-    void *handle = load(in_folder("libcudart.so.13"), RTLD_NOW | RTLD_LOCAL);
+    void *handle = load(in_directory("libcudart.so.13"), RTLD_NOW | RTLD_LOCAL);
     must_be_found();
     must(dlclose(handle) == 0);
     must(is_loaded("libcudart"));
@@ -111,7 +111,7 @@ static void later(void *unused)
     find_nothing_else();
     must_be_refused(
         "the file that the option cuda names cannot be loaded: /nowhere/libcudart.so.13");
-    load(in_folder("libcudart.so.13"), RTLD_NOW | RTLD_LOCAL);
+    load(in_directory("libcudart.so.13"), RTLD_NOW | RTLD_LOCAL);
     must_be_found();
 }
 CALL_TEST(one_that_appears_later, later, NULL)
@@ -123,7 +123,7 @@ static void unknown(void *unused)
     (void)unused;
     find_nothing_else();
     setenv("DOUBLE_CUDA_VERSION", "14010", 1);
-    void *handle = load(in_folder("libcudart.so.13"), RTLD_NOW | RTLD_LOCAL);
+    void *handle = load(in_directory("libcudart.so.13"), RTLD_NOW | RTLD_LOCAL);
     must_be_refused("libcudart.so.13: version 14.1 of the CUDA runtime; homefree knows 11 to 13; "
                     "the file that the option cuda names cannot be loaded: /nowhere/");
     must(dlclose(handle) == 0);
@@ -136,10 +136,10 @@ static void no_device(void *unused)
     (void)unused;
     find_nothing_else();
     setenv("DOUBLE_CUDA_DEVICES", "0", 1);
-    load(in_folder("libcudart.so.13"), RTLD_NOW | RTLD_LOCAL);
+    load(in_directory("libcudart.so.13"), RTLD_NOW | RTLD_LOCAL);
     must_be_refused("libcudart.so.13: cudaGetDeviceCount: cudaErrorNoDevice (100)");
     void (*devices)(int);
-    *(void **)&devices = symbol_of(load(in_folder("libcuda.so.1"), RTLD_NOW), "double_devices");
+    *(void **)&devices = symbol_of(load(in_directory("libcuda.so.1"), RTLD_NOW), "double_devices");
     devices(2);
     must_be_found();
 }
@@ -149,9 +149,9 @@ static void an_old_driver(void *unused)
 {
     (void)unused;
     find_nothing_else();
-    load(in_folder("libcudart.so.13"), RTLD_NOW | RTLD_LOCAL);
+    load(in_directory("libcudart.so.13"), RTLD_NOW | RTLD_LOCAL);
     void (*fail_call)(const char *, unsigned, int);
-    *(void **)&fail_call = symbol_of(load(in_folder("libcuda.so.1"), RTLD_NOW), "double_fail");
+    *(void **)&fail_call = symbol_of(load(in_directory("libcuda.so.1"), RTLD_NOW), "double_fail");
     fail_call("cudaGetDeviceCount", 1, 35);
     must_be_refused("cudaErrorInsufficientDriver (35)");
     must_be_found();
@@ -163,8 +163,8 @@ static void copy_runtime(const char *name)
 {
     char path[4096], buffer[65536];
     size_t size;
-    snprintf(path, sizeof path, "%s/%s", scratch_folder, name);
-    FILE *from = fopen(in_folder("libcudart.so.13"), "rb"), *to = fopen(path, "wb");
+    snprintf(path, sizeof path, "%s/%s", scratch_directory, name);
+    FILE *from = fopen(in_directory("libcudart.so.13"), "rb"), *to = fopen(path, "wb");
     must(from != NULL && to != NULL);
     while ((size = fread(buffer, 1, sizeof buffer, from)) > 0)
         must(fwrite(buffer, 1, size, to) == size);
@@ -185,17 +185,17 @@ START_TEST(an_older_runtime_for_an_older_driver)
 {
     char path[8192];
     copy_runtime("libcudart.so.12");
-    snprintf(path, sizeof path, "LD_LIBRARY_PATH=%s:%s", folder, scratch_folder);
-    assert_succeeds(OUTCOME_OF_SELF(path, folder, "one refused", "35"));
-    assert_succeeds(OUTCOME_OF_SELF(path, folder, "one refused", "36"));
-    assert_succeeds(OUTCOME_OF_SELF(path, folder, "one refused", "803"));
+    snprintf(path, sizeof path, "LD_LIBRARY_PATH=%s:%s", directory, scratch_directory);
+    assert_succeeds(OUTCOME_OF_SELF(path, directory, "one refused", "35"));
+    assert_succeeds(OUTCOME_OF_SELF(path, directory, "one refused", "36"));
+    assert_succeeds(OUTCOME_OF_SELF(path, directory, "one refused", "803"));
 }
 END_TEST
 
 static void another_library(void *unused)
 {
     (void)unused;
-    use_option(in_folder("libcuda.so.1"));
+    use_option(in_directory("libcuda.so.1"));
     must_be_refused("libcuda.so.1: it has no function cuda");
 }
 CALL_TEST(a_library_that_is_no_runtime, another_library, NULL)
@@ -205,7 +205,7 @@ CALL_TEST(a_library_that_is_no_runtime, another_library, NULL)
 static void option(void *unused)
 {
     (void)unused;
-    use_option(in_folder("libcudart.so.13"));
+    use_option(in_directory("libcudart.so.13"));
     must(!is_loaded("libcudart"));
     must_be_found();
     must(is_loaded("libcudart"));
@@ -214,7 +214,7 @@ CALL_TEST(the_file_that_the_option_names, option, NULL)
 
 START_TEST(by_soname)
 {
-    assert_succeeds(OUTCOME_OF_SELF(library_path, folder, "by soname"));
+    assert_succeeds(OUTCOME_OF_SELF(library_path, directory, "by soname"));
 }
 END_TEST
 
@@ -252,7 +252,7 @@ CALL_TEST(the_table_is_sealed, sealed_table, NULL)
 int main(int count, char **arguments)
 {
     static char path[4096];
-    folder = count > 1 ? arguments[1] : "";
+    directory = count > 1 ? arguments[1] : "";
     if (count > 2) {
         if (count > 3)
             one_refused((int)strtol(arguments[3], NULL, 10));
@@ -260,8 +260,8 @@ int main(int count, char **arguments)
             must_be_found();
         return 0;
     }
-    TAKE_ARGUMENTS(&folder);
-    snprintf(path, sizeof path, "LD_LIBRARY_PATH=%s", folder);
+    TAKE_ARGUMENTS(&directory);
+    snprintf(path, sizeof path, "LD_LIBRARY_PATH=%s", directory);
     library_path = path;
     TCase *files = NEW_CASE("files", one_with_another_name, an_older_runtime_for_an_older_driver);
     tcase_add_checked_fixture(files, make_scratch, remove_scratch);

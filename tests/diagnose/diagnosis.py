@@ -17,15 +17,15 @@ TIMEOUT = 120
 class Diagnosis:
     """A run: its exit status, its standard streams, and the report as a document."""
 
-    def __init__(self, homefree, command, *, mode="report", folder, options=(), **more):
-        self.folder = Path(folder)
+    def __init__(self, homefree, command, *, mode="report", directory, options=(), **more):
+        self.directory = Path(directory)
         done = subprocess.run(
             [
                 homefree,
                 "run",
                 f"--diagnose={mode}",
                 "--report",
-                str(folder),
+                str(directory),
                 *options,
                 "--",
                 *command,
@@ -42,7 +42,7 @@ class Diagnosis:
     def text(self, *options):
         """What `homefree report` prints."""
         done = subprocess.run(
-            [self.homefree, "report", *options, str(self.folder)],
+            [self.homefree, "report", *options, str(self.directory)],
             capture_output=True,
             timeout=TIMEOUT,
         )
@@ -58,8 +58,8 @@ class Diagnosis:
         return [line for line in self.errors.splitlines() if line.startswith("homefree: diagnosis")]
 
 
-class Folders:
-    """A fresh folder for each report, all removed in the end."""
+class Directories:
+    """A fresh directory for each report, all removed in the end."""
 
     def __init__(self):
         self._all = tempfile.TemporaryDirectory(prefix="homefree-test-diagnose-")
@@ -74,9 +74,9 @@ class Folders:
 
 
 class DiagnosisTest(unittest.TestCase):
-    """Gives a class of tests its folders."""
+    """Gives a class of tests its directories."""
 
     @classmethod
     def setUpClass(cls):
-        cls.folders = Folders()
-        cls.addClassCleanup(cls.folders.remove)
+        cls.directories = Directories()
+        cls.addClassCleanup(cls.directories.remove)

@@ -2,7 +2,7 @@
 homefree, and a diagnosis names both sides all the same. What others free of the module's memory
 goes home; what the module frees of others' memory kills it, and the report says whose block it was.
 
-Usage: test_crossings.py --homefree COMMAND --modules FOLDER --rows FILE [unittest arguments]
+Usage: test_crossings.py --homefree COMMAND --modules DIRECTORY --rows FILE [unittest arguments]
 
 Exit status 77 if the examples were not built.
 """
@@ -58,7 +58,7 @@ class Crossings(DiagnosisTest):
             "private",
             row,
         ]
-        run = Diagnosis(arguments.homefree, command, folder=self.folders.new())
+        run = Diagnosis(arguments.homefree, command, directory=self.directories.new())
         if run.status == 77:
             self.skipTest(run.errors)
         found = [f for f in run.report["findings"] if f["rule"] == "foreign-free"]

@@ -23,7 +23,7 @@ FILES_MAX = 1000  # HF_REPORT_PROCESSES_MAX
 class Ends(DiagnosisTest):
     def end(self, how, **more):
         return Diagnosis(
-            arguments.homefree, [arguments.ends, how], folder=self.folders.new(), **more
+            arguments.homefree, [arguments.ends, how], directory=self.directories.new(), **more
         )
 
     def faults(self, run):
@@ -52,7 +52,7 @@ class Ends(DiagnosisTest):
     def test_closed_descriptors(self):
         self.check("closed", faults=2)
 
-    def test_another_folder(self):
+    def test_another_directory(self):
         self.check("elsewhere")
 
     def test_dropped_privileges(self):
@@ -76,7 +76,7 @@ class Ends(DiagnosisTest):
     def test_a_storm_of_children_is_bounded_and_says_so(self):
         run = self.end("storm")
         self.assertEqual(run.status, 0)
-        files = [name for name in os.listdir(run.folder) if name.endswith(".hfreport")]
+        files = [name for name in os.listdir(run.directory) if name.endswith(".hfreport")]
         self.assertEqual(len(files), FILES_MAX)
         self.assertEqual(run.report["left_out"], 1201 - FILES_MAX)
 
@@ -104,22 +104,22 @@ class Ends(DiagnosisTest):
     def test_a_full_disk_costs_a_line(self):
         if os.geteuid() != 0:
             self.skipTest("needs root")
-        folder = self.folders.new()
-        os.mkdir(folder)
-        mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", folder]
+        directory = self.directories.new()
+        os.mkdir(directory)
+        mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", directory]
         if subprocess.run(mount, capture_output=True).returncode != 0:
             self.skipTest("cannot mount")
         try:
-            run = Diagnosis(arguments.homefree, [arguments.ends, "threads"], folder=folder)
+            run = Diagnosis(arguments.homefree, [arguments.ends, "threads"], directory=directory)
             self.assertEqual(run.status, 0, run.errors)
             self.assertIn("1 error", run.summary()[0])
         finally:
-            subprocess.run(["umount", folder], check=True)
+            subprocess.run(["umount", directory], check=True)
 
-    def test_a_folder_that_goes_away_costs_a_line(self):
-        folder = self.folders.new()
-        command = ["/bin/sh", "-c", f"rm -rf {folder}; exec {arguments.ends} exit"]
-        run = Diagnosis(arguments.homefree, command, folder=folder)
+    def test_a_directory_that_goes_away_costs_a_line(self):
+        directory = self.directories.new()
+        command = ["/bin/sh", "-c", f"rm -rf {directory}; exec {arguments.ends} exit"]
+        run = Diagnosis(arguments.homefree, command, directory=directory)
         self.assertEqual(run.status, 0, run.errors)
         self.assertIn("1 error", run.summary()[-1])
 

@@ -59,7 +59,9 @@ SIZES = {"double-free": 0, "overrun": 0, "overrun-by-one": 24, "interior-free": 
 
 class Faults(DiagnosisTest):
     def diagnose(self, program, fault, **more):
-        return Diagnosis(arguments.homefree, [program, fault], folder=self.folders.new(), **more)
+        return Diagnosis(
+            arguments.homefree, [program, fault], directory=self.directories.new(), **more
+        )
 
     def check_side(self, side, function, symbol):
         self.assertEqual(side["function"], function)
@@ -107,7 +109,7 @@ class Faults(DiagnosisTest):
         self.assertIn("counted ", run.summary()[0])
 
     def test_suppressed_findings_are_counted_with_their_reason(self):
-        path = self.folders.new()
+        path = self.directories.new()
         with open(path, "w", encoding="utf-8") as file:
             file.write("# known\nnew-free * */faults-* # the program does so on purpose\n")
         for mode in ("report", "strict"):
@@ -122,7 +124,7 @@ class Faults(DiagnosisTest):
             self.assertEqual(entry["count"], 1)
 
     def test_a_wrong_suppressions_file_costs_one_line(self):
-        path = self.folders.new()
+        path = self.directories.new()
         with open(path, "w", encoding="utf-8") as file:
             file.write("new-free * * # fine\nnonsense\n")
         run = self.diagnose(arguments.faults[0], "none", options=["--suppressions", path])

@@ -16,7 +16,7 @@ parser.add_argument("--inside", required=True)
 
 class Inside(DiagnosisTest):
     def test_every_one_is_found(self):
-        run = Diagnosis(arguments.homefree, [arguments.inside], folder=self.folders.new())
+        run = Diagnosis(arguments.homefree, [arguments.inside], directory=self.directories.new())
         self.assertEqual(run.status, 0, run.errors)
         findings = run.report["findings"]
         self.assertEqual({one["rule"] for one in findings}, {"interior-free"})

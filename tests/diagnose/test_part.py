@@ -8,7 +8,7 @@ import subprocess
 import sys
 import unittest
 
-from diagnosis import TIMEOUT, Diagnosis, Folders, needs_names_of_modules
+from diagnosis import TIMEOUT, Diagnosis, Directories, needs_names_of_modules
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--homefree", required=True)
@@ -17,12 +17,12 @@ parser.add_argument("--part", required=True)
 
 class Part(unittest.TestCase):
     def setUp(self):
-        self.folders = Folders()
-        self.addCleanup(self.folders.remove)
+        self.directories = Directories()
+        self.addCleanup(self.directories.remove)
 
     def diagnose(self, word, mode):
         return Diagnosis(
-            arguments.homefree, [arguments.part, word], mode=mode, folder=self.folders.new()
+            arguments.homefree, [arguments.part, word], mode=mode, directory=self.directories.new()
         )
 
     def test_diagnosed_process(self):

@@ -29,13 +29,13 @@ MODULES = 400
 class Plenty(DiagnosisTest):
     def run_it(self, what, before=(), **more):
         command = [*before, arguments.plenty, what]
-        run = Diagnosis(arguments.homefree, command, folder=self.folders.new(), **more)
+        run = Diagnosis(arguments.homefree, command, directory=self.directories.new(), **more)
         if run.status == 77:
             self.skipTest("the kernel has no seccomp filters")
         return run
 
     def largest(self, run):
-        return max(path.stat().st_size for path in run.folder.glob("*.hfreport"))
+        return max(path.stat().st_size for path in run.directory.glob("*.hfreport"))
 
     def check_all(self, run, status=0, times=1):
         """By the text, which shows the worst ones, because a document of all stacks is large."""
@@ -93,13 +93,15 @@ class Plenty(DiagnosisTest):
 
 class ManyObjects(DiagnosisTest):
     def test_each_pair_is_counted(self):
-        with tempfile.TemporaryDirectory(prefix="homefree-test-diagnose-") as folder:
-            modules = [f"{folder}/{number}.so" for number in range(MODULES)]
+        with tempfile.TemporaryDirectory(prefix="homefree-test-diagnose-") as directory:
+            modules = [f"{directory}/{number}.so" for number in range(MODULES)]
             for path in modules:
                 shutil.copy(arguments.plugin, path)
             environment = {**os.environ, "MODULES": ":".join(modules)}
             command = [arguments.crossings, "many"]
-            run = Diagnosis(arguments.homefree, command, folder=self.folders.new(), env=environment)
+            run = Diagnosis(
+                arguments.homefree, command, directory=self.directories.new(), env=environment
+            )
             self.assertEqual((run.status, run.output), (0, "survived\n"), run.errors)
             (process,) = run.report["processes"]
             self.assertEqual(process["dropped"], 0)

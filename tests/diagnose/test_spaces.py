@@ -1,6 +1,6 @@
 """Memory of a space may be freed by any function; what others got from CUDA may not, and is named.
 
-Usage: test_spaces.py --homefree COMMAND --spaces PROGRAM --double FOLDER [unittest arguments]
+Usage: test_spaces.py --homefree COMMAND --spaces PROGRAM --double DIRECTORY [unittest arguments]
 """
 
 import argparse
@@ -21,7 +21,7 @@ class Spaces(DiagnosisTest):
         run = Diagnosis(
             arguments.homefree,
             [arguments.spaces, what],
-            folder=self.folders.new(),
+            directory=self.directories.new(),
             env={**os.environ, "LD_LIBRARY_PATH": arguments.double},
         )
         self.assertEqual(run.status, 0, run.errors)

@@ -33,7 +33,9 @@ def names(side):
 
 class Stacks(DiagnosisTest):
     def diagnose(self, program, crossing, **more):
-        return Diagnosis(arguments.homefree, [program, crossing], folder=self.folders.new(), **more)
+        return Diagnosis(
+            arguments.homefree, [program, crossing], directory=self.directories.new(), **more
+        )
 
     def finding(self, run):
         self.assertEqual((run.status, run.output), (0, "survived\n"), run.errors)
@@ -84,8 +86,8 @@ class Stacks(DiagnosisTest):
         for program in arguments.stacks:
             with self.subTest(program=program):
                 first = self.diagnose(program, "once")
-                (file,) = first.folder.glob("*.hfreport")
-                for path in first.folder, file:
+                (file,) = first.directory.glob("*.hfreport")
+                for path in first.directory, file:
                     run = self.diagnose(program, "once", options=["--sites", path])
                     self.assertNotIn("sites", run.errors)
                     finding = self.finding(run)
@@ -95,7 +97,7 @@ class Stacks(DiagnosisTest):
 
     def test_sites_of_another_build_are_none(self):
         first, other = (self.diagnose(program, "once") for program in arguments.stacks[:2])
-        (file,) = first.folder.glob("*.hfreport")
+        (file,) = first.directory.glob("*.hfreport")
         contents = file.read_bytes()
         note = subprocess.run(
             ["readelf", "-n", first.report["findings"][0]["allocated"]["object"]],
@@ -109,13 +111,13 @@ class Stacks(DiagnosisTest):
         self.assertEqual(self.finding(run)["allocated"]["stack"], [])
         self.assertNotIn("sites", run.errors)
         # The library's place is the same for both programs.
-        run = self.diagnose(arguments.stacks[0], "once", options=["--sites", other.folder])
+        run = self.diagnose(arguments.stacks[0], "once", options=["--sites", other.directory])
         self.check(self.finding(run)["allocated"], ALLOCATING, "main")
 
     def test_forked_child_knows_the_sites_of_its_parent(self):
         run = self.diagnose(arguments.stacks[0], "fork")
         self.assertEqual((run.status, run.output), (0, "survived\n"), run.errors)
-        self.assertEqual(len(list(run.folder.glob("*.hfreport"))), 2)
+        self.assertEqual(len(list(run.directory.glob("*.hfreport"))), 2)
         (finding,) = run.report["findings"]
         self.assertEqual(finding["count"], 2)
         self.check(finding["allocated"], ALLOCATING, "fork_then_cross")
@@ -194,15 +196,15 @@ class EarlierReports(DiagnosisTest):
     def setUpClass(cls):
         super().setUpClass()
         cls.program = arguments.stacks[0]
-        run = Diagnosis(arguments.homefree, [cls.program, "once"], folder=cls.folders.new())
-        (cls.file,) = run.folder.glob("*.hfreport")
+        run = Diagnosis(arguments.homefree, [cls.program, "once"], directory=cls.directories.new())
+        (cls.file,) = run.directory.glob("*.hfreport")
 
     def run_with(self, path):
         """The lines about the path. The command itself would refuse a missing one."""
-        folder = Path(self.folders.new())
+        directory = Path(self.directories.new())
         done = subprocess.run(
-            [arguments.homefree, "run", "--diagnose", "--report", folder, "--", "env",
-             f"HOMEFREE_DIAGNOSE=mode:report,folder:{folder},sites:{path}", self.program, "fork"],
+            [arguments.homefree, "run", "--diagnose", "--report", directory, "--", "env",
+             f"HOMEFREE_DIAGNOSE=mode:report,directory:{directory},sites:{path}", self.program, "fork"],
             capture_output=True,
             timeout=TIMEOUT,
         )  # fmt: skip
@@ -211,20 +213,20 @@ class EarlierReports(DiagnosisTest):
         return [line for line in errors.splitlines() if str(path) in line]
 
     def path(self, contents):
-        path = Path(self.folders.new() + ".hfreport")
+        path = Path(self.directories.new() + ".hfreport")
         path.write_bytes(contents)
         return path
 
     def test_what_is_no_report(self):
-        empty = Path(self.folders.new())
+        empty = Path(self.directories.new())
         empty.mkdir()
-        fifo = self.folders.new()
+        fifo = self.directories.new()
         os.mkfifo(fifo)
         whole = self.file.read_bytes()
         too_large = self.path(whole)
         os.truncate(too_large, 129 << 20)
         for path in (
-            self.folders.new(),
+            self.directories.new(),
             empty,
             fifo,
             "/dev/zero",
@@ -244,7 +246,7 @@ class EarlierReports(DiagnosisTest):
         run = Diagnosis(
             arguments.homefree,
             ["sh", "-c", '"$0" once; "$0" fork', self.program],
-            folder=self.folders.new(),
+            directory=self.directories.new(),
             options=["--sites", path],
         )
         self.assertEqual(run.output, "survived\nsurvived\n")
@@ -267,18 +269,18 @@ class EarlierReports(DiagnosisTest):
         for contents in damaged:
             self.assertEqual(self.run_with(self.path(contents)), [])
 
-    def test_a_folder_with_other_things(self):
-        folder = Path(self.folders.new())
-        folder.mkdir()
-        shutil.copy(self.file, folder / "1-0.hfreport")
-        (folder / "2-0.hfreport").write_bytes(b"nonsense")
-        (folder / "3-0.hfreport").mkdir()
-        os.mkfifo(folder / "4-0.hfreport")
-        (folder / "index").write_bytes(b"+")
-        self.assertEqual(self.run_with(folder), [])
+    def test_a_directory_with_other_things(self):
+        directory = Path(self.directories.new())
+        directory.mkdir()
+        shutil.copy(self.file, directory / "1-0.hfreport")
+        (directory / "2-0.hfreport").write_bytes(b"nonsense")
+        (directory / "3-0.hfreport").mkdir()
+        os.mkfifo(directory / "4-0.hfreport")
+        (directory / "index").write_bytes(b"+")
+        self.assertEqual(self.run_with(directory), [])
         run = Diagnosis(
-            arguments.homefree, [self.program, "once"], folder=self.folders.new(),
-            options=["--sites", folder],
+            arguments.homefree, [self.program, "once"], directory=self.directories.new(),
+            options=["--sites", directory],
         )  # fmt: skip
         self.assertNotEqual(run.report["findings"][0]["allocated"]["stack"], [])
 

@@ -20,10 +20,10 @@ HEADING = re.compile(r"^#{1,6} +(.+?) *#*$", re.MULTILINE)
 
 
 def documents():
-    for folder, folders, files in os.walk(ROOT):
-        if Path(folder) == ROOT:
-            folders[:] = [one for one in folders if not one.startswith(LEFT_OUT)]
-        yield from sorted(Path(folder, name) for name in files if name.endswith(".md"))
+    for directory, directories, files in os.walk(ROOT):
+        if Path(directory) == ROOT:
+            directories[:] = [one for one in directories if not one.startswith(LEFT_OUT)]
+        yield from sorted(Path(directory, name) for name in files if name.endswith(".md"))
 
 
 def links(text):
@@ -88,8 +88,8 @@ class Names(unittest.TestCase):
     def test_nobody_is_told_to_install_the_name_from_an_index(self):
         # Nobody owns it there yet: whoever takes it would be installed.
         told = []
-        for folder in "README.md", "alloc", "docs", "examples", "loader", "satellites", "shim":
-            for path in (ROOT / folder, *(ROOT / folder).rglob("*")):
+        for directory in "README.md", "alloc", "docs", "examples", "loader", "satellites", "shim":
+            for path in (ROOT / directory, *(ROOT / directory).rglob("*")):
                 text = path.read_bytes() if path.is_file() else b""
                 if re.search(rb"pip install ([\w.=-]+ )*homefree(?![-\w])", text):
                     told.append(str(path.relative_to(ROOT)))

@@ -23,9 +23,9 @@ class FiveLines(unittest.TestCase):
         self.assertIsNotNone(lines)
         self.assertEqual(lines[1].count("\n"), 5)
         self.commands = re.findall(r"^\$ python3 -c '(.*)'$", lines[2], re.MULTILINE)
-        self.folder = tempfile.TemporaryDirectory()
-        self.addCleanup(self.folder.cleanup)
-        (Path(self.folder.name) / "five.py").write_text(lines[1])
+        self.directory = tempfile.TemporaryDirectory()
+        self.addCleanup(self.directory.cleanup)
+        (Path(self.directory.name) / "five.py").write_text(lines[1])
 
     def run_command(self, command):
         left_out = ("PYTHONMALLOC", "PYTHONDEVMODE", "MALLOC_CHECK_", "LD_PRELOAD")
@@ -33,7 +33,7 @@ class FiveLines(unittest.TestCase):
         variables.update(PYTHONPATH=PACKAGES, PYTHONDONTWRITEBYTECODE="1")
         return subprocess.run(
             [sys.executable, "-c", command],
-            cwd=self.folder.name,
+            cwd=self.directory.name,
             env=variables,
             capture_output=True,
             text=True,

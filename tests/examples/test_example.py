@@ -1,12 +1,12 @@
 """An example does what its README says, against an installed homefree.
 
-usage: test_example.py EXAMPLE-FOLDER --form wheel|prefix --build BUILD-FOLDER
+usage: test_example.py EXAMPLE-DIRECTORY --form wheel|prefix --build BUILD-DIRECTORY
 
-The folder is copied to an empty place; the commands in its README are run there as they stand; then
+The directory is copied to an empty place; the commands in its README are run there as they stand; then
 its own tests, under pytest; then `homefree inspect` on everything that the commands built.
 
-An example in Rust needs cargo, maturin (in an environment whose bin folder is on PATH), and the
-folder that HOMEFREE_CRATES names, with its crates unpacked as `cargo vendor` leaves them. One with
+An example in Rust needs cargo, maturin (in an environment whose bin directory is on PATH), and the
+directory that HOMEFREE_CRATES names, with its crates unpacked as `cargo vendor` leaves them. One with
 kernels for CUDA needs nvcc, and no device. The one with interpreters runs with a CPython
 from 3.12 on that has a libpython, with NumPy from the environment that tests/run makes for it.
 """
@@ -71,12 +71,12 @@ def with_own_gil(wheels):
         "import numpy, os, sysconfig; v = sysconfig.get_config_var;"
         "print(v('Py_ENABLE_SHARED') and os.path.exists(v('LIBDIR') + '/' + v('LDLIBRARY')))"
     )
-    for folder in sorted(wheels.glob("cpython-3.*"), key=lambda path: int(path.suffix[1:])):
-        python = folder / "bin/python3"
-        if int(folder.suffix[1:]) >= 12 and python.exists():
+    for directory in sorted(wheels.glob("cpython-3.*"), key=lambda path: int(path.suffix[1:])):
+        python = directory / "bin/python3"
+        if int(directory.suffix[1:]) >= 12 and python.exists():
             done = subprocess.run([python, "-c", code], capture_output=True, text=True)
             if done.stdout.strip() == "True":
-                (site,) = folder.glob("lib/python3*/site-packages")
+                (site,) = directory.glob("lib/python3*/site-packages")
                 return python, site
     return None
 
@@ -88,18 +88,20 @@ def commands(readme):
     return blocks[0]
 
 
-def step(what, command, folder, variables):
+def step(what, command, directory, variables):
     """The output goes to the test's log as it comes."""
     print(f"---- {what}", flush=True)
-    status = subprocess.run(command, cwd=folder, env=variables, stderr=subprocess.STDOUT).returncode
+    status = subprocess.run(
+        command, cwd=directory, env=variables, stderr=subprocess.STDOUT
+    ).returncode
     if status != 0:
         sys.exit(f"{what}: exit status {status}")
 
 
-def shared_objects(folders, own):
+def shared_objects(directories, own):
     """The shared objects that the commands built, except homefree's own and its substitutes."""
-    for folder in folders:
-        for path in sorted(folder.rglob("*.so*")):
+    for directory in directories:
+        for path in sorted(directory.rglob("*.so*")):
             inside = own is not None and own in path.parents
             stands_in = any(part.endswith(".needs") for part in path.parts)
             if path.is_file() and not path.is_symlink() and not inside and not stands_in:
@@ -109,7 +111,7 @@ def shared_objects(folders, own):
 
 
 def crates(source, work):
-    """Lays homefree's crate where the example looks for it. Result: the folder for the example."""
+    """Lays homefree's crate where the example looks for it. Result: the directory for the example."""
     root = source.parents[2]
     config = work / ".cargo/config.toml"
     config.parent.mkdir(parents=True)
@@ -143,7 +145,7 @@ def main():
     parser.add_argument("example", type=pathlib.Path)
     parser.add_argument("--form", choices=("wheel", "prefix"), required=True)
     parser.add_argument("--build", type=lambda path: pathlib.Path(path).resolve(), required=True)
-    parser.add_argument("--keep", action="store_true", help="keep the folder and print its path")
+    parser.add_argument("--keep", action="store_true", help="keep the directory and print its path")
     arguments = parser.parse_args()
     tools = arguments.build / "wheels/tools"
     if not (tools / "ready").exists():
@@ -165,7 +167,10 @@ def main():
     if (arguments.example / "Cargo.toml").exists():
         for path, what in (
             (shutil.which("cargo"), "cargo is missing"),
-            (os.environ.get("HOMEFREE_CRATES"), "HOMEFREE_CRATES names no folder with its crates"),
+            (
+                os.environ.get("HOMEFREE_CRATES"),
+                "HOMEFREE_CRATES names no directory with its crates",
+            ),
             (shutil.which("maturin"), "maturin is missing"),
         ):
             if not path:
@@ -181,15 +186,15 @@ def main():
 
 def check(arguments, tools, place):
     source = arguments.example.resolve()
-    bin_folder, site = installation.environment(arguments.python, tools, place / "environment")
+    bin_directory, site = installation.environment(arguments.python, tools, place / "environment")
     if arguments.packages:
         (site / "packages.pth").write_text(f"{arguments.packages}\n")
-    path = [str(bin_folder), os.environ["PATH"]]
+    path = [str(bin_directory), os.environ["PATH"]]
     # The environment's own programs, instead of those of the tools' environment.
     for name in ("pip", "pytest", "swig"):
-        program = bin_folder / name
+        program = bin_directory / name
         words = f"-m {name}" if name != "swig" else f"{tools}/bin/swig"
-        runner = str(bin_folder / "python3")
+        runner = str(bin_directory / "python3")
         program.write_text(f'#!/bin/sh\nexec {runner} {words} "$@"\n')
         program.chmod(0o755)
     variables = {
@@ -199,7 +204,7 @@ def check(arguments, tools, place):
     }
     if arguments.form == "wheel":
         installed = installation.wheel(
-            installation.find_wheel(arguments.build / "dist"), bin_folder, site
+            installation.find_wheel(arguments.build / "dist"), bin_directory, site
         )
         own = installed.root
     else:
@@ -210,7 +215,7 @@ def check(arguments, tools, place):
     # PyPI's pkg-config comes before the system's only for projects that ask for it.
     project = source / "pyproject.toml"
     if project.exists() and "pkgconf" in project.read_text():
-        path.insert(path.index(str(bin_folder)) + 1, str(tools / "bin"))
+        path.insert(path.index(str(bin_directory)) + 1, str(tools / "bin"))
     # A PEP 517 backend finds the wheel by its entry points.
     if arguments.form == "prefix" or not project.exists():
         variables.update(installed.build_variables())
@@ -238,10 +243,10 @@ def check(arguments, tools, place):
         )
         (site / "maturin.pth").write_text(f"{maturin}\n")
         variables["CARGO_TARGET_DIR"] = str(place / "target")
-    for folder in [source, *source.parent.glob("library")]:
+    for directory in [source, *source.parent.glob("library")]:
         shutil.copytree(
-            folder,
-            work / folder.name,
+            directory,
+            work / directory.name,
             ignore=shutil.ignore_patterns(
                 "__pycache__", "build", "target", "Cargo.lock", "*.so", "*.egg-info"
             ),
@@ -252,7 +257,7 @@ def check(arguments, tools, place):
     tests = sorted(path.name for path in work.glob("test_*.py"))
     if not tests:
         sys.exit(f"{source} has no test_*.py")
-    pytest = [bin_folder / "python3", "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests]
+    pytest = [bin_directory / "python3", "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests]
     step("its tests", pytest, work, variables)
 
     built = list(shared_objects([place / "work", site, place / "cache"], own))

@@ -1,4 +1,4 @@
-"""For the tests of homefree.extension: modules in folders of their own, processes that load them,
+"""For the tests of homefree.extension: modules in directories of their own, processes that load them,
 and compilers that count, wait or lie."""
 
 import os
@@ -160,7 +160,7 @@ class TestCase(unittest.TestCase):
         return len(self.log.read_text().split()) if self.log.exists() else 0
 
     def begin(self, code, *, prelude=PRELUDE, **environment):
-        """Starts a process that runs the code in the work folder."""
+        """Starts a process that runs the code in the work directory."""
         merged = {**self.environment, **environment}
         process = subprocess.Popen(
             [sys.executable, "-s", "-c", prelude + textwrap.dedent(code)],

@@ -1,4 +1,4 @@
-"""What can be wrong with the arguments, the compiler, the sources, the cache's folder and files.
+"""What can be wrong with the arguments, the compiler, the sources, the cache's directory and files.
 Each ends in an error that says what to do, or in a build; never in a wait."""
 
 import os
@@ -123,31 +123,31 @@ class Compiler(support.TestCase):
         self.assertEqual(self.compiled(), 5)
 
 
-class Folder(support.TestCase):
-    def test_folder_that_cannot_be_made(self):
+class Directory(support.TestCase):
+    def test_directory_that_cannot_be_made(self):
         self.write("file", "")
         self.fine("refused('cannot write', 'HOMEFREE_BUILD_DIR')", HOMEFREE_BUILD_DIR="file/cache")
 
-    def test_folder_that_cannot_be_written_to(self):
+    def test_directory_that_cannot_be_written_to(self):
         self.fine("refused('cannot write', 'HOMEFREE_BUILD_DIR')", HOMEFREE_BUILD_DIR="/proc/cache")
 
-    def test_folder_that_others_may_write_to(self):
+    def test_directory_that_others_may_write_to(self):
         self.cache.mkdir()
         os.chmod(self.cache, 0o777)
         self.fine("refused('other users may write', 'chmod')")
 
-    def test_modules_folder_that_others_may_write_to(self):
+    def test_modules_directory_that_others_may_write_to(self):
         self.value()
         os.chmod(self.cache / "fast", 0o770)
         self.fine("refused('other users may write', 'chmod')")
 
     @unittest.skipIf(os.geteuid() != 0, "only root gives files away")
-    def test_folder_of_another_user(self):
+    def test_directory_of_another_user(self):
         self.value()
         os.chown(self.cache, 12345, 12345)
         self.fine("refused('another user', '12345', 'HOMEFREE_BUILD_DIR')")
 
-    def test_warm_folder_is_only_read(self):
+    def test_warm_directory_is_only_read(self):
         self.value()
         before = {path: path.stat().st_mtime_ns for path in self.cache.rglob("*")}
         self.value()
@@ -256,7 +256,7 @@ class Damage(support.TestCase):
             good = request.find()
             assert good
             for number in range({len(cuts)}):
-                os.rename(f"garbage-{{number}}", request.folder + "/index")
+                os.rename(f"garbage-{{number}}", request.directory + "/index")
                 assert request.find() in (good, None), number
                 assert _cache.find(request) in (good, None), number
             """

@@ -159,10 +159,10 @@ class Magic(unittest.TestCase):
         root = self.place / "old"
         (root / "cells").mkdir(parents=True)
         for age in range(5):
-            folder = root / f"cell_{age}"
-            folder.mkdir()
+            directory = root / f"cell_{age}"
+            directory.mkdir()
             (root / f"cells/cell_{age}.c").touch()
-            os.utime(folder, (10**9 - age * 86400, 10**9 - age * 86400))
+            os.utime(directory, (10**9 - age * 86400, 10**9 - age * 86400))
         (root / "mine").mkdir()
         before, _ipython._KEPT = _ipython._KEPT, 2
         try:

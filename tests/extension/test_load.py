@@ -98,14 +98,14 @@ class Result(support.TestCase):
 
     def test_extra_arguments_reach_their_commands(self):
         self.write("value.h", "#define VALUE A + B + other()\n#include <other.h>\n")
-        self.write("folder/other.h", "int other(void);\n")
+        self.write("directory/other.h", "int other(void);\n")
         self.write("library.c", "int other(void);\nint other(void) { return 100; }\n")
         subprocess.run(
             ["cc", "-shared", "-fPIC", "-o", "libother.so", "library.c"], cwd=self.work, check=True
         )
         code = f"""
             ldflags = ["-L{self.work}", "-lother", "-Wl,-rpath,{self.work}"]
-            module = load(extra_cflags=["-DA=1", "-DB=20"], extra_include_paths=["folder"],
+            module = load(extra_cflags=["-DA=1", "-DB=20"], extra_include_paths=["directory"],
                           extra_ldflags=ldflags)
             print(module.value())
             """
@@ -320,20 +320,20 @@ class Again(support.TestCase):
         self.assertEqual(self.value(), 2)
 
     def test_replaced_header_of_a_package(self):
-        # Of packages' headers, the folders are watched; CUDA's is one that a test can write to.
-        folder = self.work / "cuda/include"
+        # Of packages' headers, the directories are watched; CUDA's is one that a test can write to.
+        directory = self.work / "cuda/include"
         (self.work / "value.h").unlink()
         self.write("cuda/include/value.h", "#define VALUE 4\n")
-        code = f"print(load(extra_include_paths=[{str(folder)!r}]).value())"
-        self.assertEqual(self.fine(code, CUDA_HOME=folder.parent), "4\n")
+        code = f"print(load(extra_include_paths=[{str(directory)!r}]).value())"
+        self.assertEqual(self.fine(code, CUDA_HOME=directory.parent), "4\n")
         lines = (self.cache / "fast/index").read_text().split("\n")
-        self.assertIn(str(folder), lines)
-        self.assertNotIn(str(folder / "value.h"), lines)
-        self.write("cuda/include/new.h", "#define VALUE 5\n").rename(folder / "value.h")
-        self.assertEqual(self.fine(code, CUDA_HOME=folder.parent), "5\n")
+        self.assertIn(str(directory), lines)
+        self.assertNotIn(str(directory / "value.h"), lines)
+        self.write("cuda/include/new.h", "#define VALUE 5\n").rename(directory / "value.h")
+        self.assertEqual(self.fine(code, CUDA_HOME=directory.parent), "5\n")
         self.assertEqual(self.compiled(), 2)
         self.write("cuda/include/unused.h", "")
-        self.assertEqual(self.fine(code, CUDA_HOME=folder.parent), "5\n")
+        self.assertEqual(self.fine(code, CUDA_HOME=directory.parent), "5\n")
         self.assertEqual(self.compiled(), 2)
 
     def test_touched_header_is_read_and_not_compiled(self):
@@ -528,7 +528,7 @@ class Process(support.TestCase):
         )
         self.assertEqual((outcome.status, outcome.err), (0, ""))
 
-    def test_cache_is_below_the_users_folder(self):
+    def test_cache_is_below_the_users_directory(self):
         home, xdg = self.work / "home", self.work / "xdg"
         self.value(HOMEFREE_BUILD_DIR=None, XDG_CACHE_HOME=None, HOME=home)
         self.assertTrue((home / ".cache/homefree/fast/index").is_file())

@@ -10,7 +10,7 @@ from support import CXX_MODULE, MODULE
 
 class Lookups(support.TestCase):
     def assert_followed(
-        self, path, include='#include "value.h"', folders=("late", "found"), **environment
+        self, path, include='#include "value.h"', directories=("late", "found"), **environment
     ):
         """Once a header is at a path, it is the one that is read, in place of one in found/."""
         self.write("fast.c", MODULE.replace('#include "value.h"', include))
@@ -18,7 +18,7 @@ class Lookups(support.TestCase):
         shutil.rmtree(self.cache, ignore_errors=True)
         self.write("found/sub/value.h", "#define VALUE 1\n")
         self.write("found/value.h", "#define VALUE 1\n")
-        paths = [str(self.work / folder) for folder in folders]
+        paths = [str(self.work / directory) for directory in directories]
         code = f"print(load(extra_include_paths={paths}).value(), 'hashlib' in sys.modules)"
         self.assertEqual(self.fine(code, **environment), "1 True\n")
         self.assertEqual(self.fine(code, **environment), "1 False\n")
@@ -38,7 +38,7 @@ class Lookups(support.TestCase):
         self.write("found/outer/outer.h", '#include "value.h"\n')
         self.assert_followed("found/outer/value.h", "#include <outer/outer.h>")
 
-    def test_header_that_appears_in_a_folder_that_was_missing(self):
+    def test_header_that_appears_in_a_directory_that_was_missing(self):
         self.assert_followed("late/value.h")
         shutil.rmtree(self.work / "late")
         self.assert_followed("late/sub/value.h", "#include <sub/value.h>")
@@ -62,12 +62,12 @@ class Lookups(support.TestCase):
         named = "#define NAME <value.h>\n#include NAME"
         self.assert_followed("late/value.h", named)
         self.write("first/value.h", "#include_next <value.h>\n")
-        self.assert_followed("late/value.h", folders=("first", "late", "found"))
+        self.assert_followed("late/value.h", directories=("first", "late", "found"))
         maybe = '#if __has_include("maybe.h")\n#define VALUE 2\n#else\n#define VALUE 1\n#endif'
         self.assert_followed("maybe.h", maybe)
         self.assert_followed("late/maybe.h", maybe)
 
-    def test_header_of_the_system_that_appears_in_a_folder_of_ones_own(self):
+    def test_header_of_the_system_that_appears_in_a_directory_of_ones_own(self):
         (self.work / "late").mkdir()
         include = "#include <sys/mman.h>\n#ifndef VALUE\n#define VALUE 1\n#endif"
         self.assert_followed("late/sys/mman.h", include)
@@ -100,7 +100,7 @@ class Lookups(support.TestCase):
         self.value()
         self.write("results.csv", "")
         self.fine("load(); assert 'hashlib' not in sys.modules")
-        # In a folder that is searched for everything, it is: the files are read, once.
+        # In a directory that is searched for everything, it is: the files are read, once.
         (self.work / "late").mkdir()
         self.fine("load(extra_include_paths=['late'])")
         self.write("late/results.csv", "")

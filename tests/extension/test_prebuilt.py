@@ -24,7 +24,7 @@ class Prebuilt(support.TestCase):
         path = self.loaded(code)
         self.assertTrue(path.startswith(str(self.cache)), path)
 
-    def test_it_is_taken_from_a_folder(self):
+    def test_it_is_taken_from_a_directory(self):
         self.assertEqual(
             self.loaded("prebuilt=os.path.abspath('package')", **NOTHING), str(self.path)
         )

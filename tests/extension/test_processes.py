@@ -106,7 +106,7 @@ class Killed(support.TestCase):
 
     def remove_cache(self):
         """As somebody who clears the cache: its builder still writes there, and so may bring a
-        folder back to life while it is being emptied."""
+        directory back to life while it is being emptied."""
         aside = self.work / "removed"
         os.rename(self.cache, aside)
         while aside.exists():
@@ -172,7 +172,7 @@ class Killed(support.TestCase):
         os.chmod(self.cache / "fast", 0o700)
         self.assertEqual(self.value(), 1)
 
-    def test_folder_that_is_removed_meanwhile(self):
+    def test_directory_that_is_removed_meanwhile(self):
         process = self.begin_slowly("refused('removed meanwhile', 'again')")
         self.remove_cache()
         # The lock file is another one by now, so this process need not wait.
@@ -181,7 +181,7 @@ class Killed(support.TestCase):
         outcome = self.finish(process)
         self.assertEqual(outcome.status, 0, outcome.err)
 
-    def test_lock_of_a_removed_folder_is_none(self):
+    def test_lock_of_a_removed_directory_is_none(self):
         first = self.begin_slowly()
         waiter = self.begin("print(load(verbose=True).value())", CC=self.slow)
         self.assertIn(f"by process {first.pid} ", waiter.stderr.readline())

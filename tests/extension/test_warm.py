@@ -1,4 +1,4 @@
-"""What decides whether a module is taken unread: folders, files and compilers that have changed,
+"""What decides whether a module is taken unread: directories, files and compilers that have changed,
 indexes that nobody wrote, and which requests are the same. Nothing is compiled here."""
 
 import os
@@ -29,14 +29,14 @@ class Warm(unittest.TestCase):
         self.addCleanup(temporary.cleanup)
         self.work = pathlib.Path(temporary.name)
         self.root = self.work / "cache"
-        self.folder = self.root / "fast"
+        self.directory = self.root / "fast"
         self.module = self.file("cache/fast/0123/fast.so")
         self.source = self.file("fast.c")
         self.header = self.file("value.h")
         self.compiler = self.program("bin/cc")
         self.path = f"{self.work}/early:{self.work}/bin"
         os.chmod(self.root, 0o700)
-        os.chmod(self.folder, 0o700)
+        os.chmod(self.directory, 0o700)
         self.write(self.index())
 
     def file(self, name):
@@ -65,14 +65,14 @@ class Warm(unittest.TestCase):
         return _index.FIRST + "".join(blocks or (self.block(self.lines()),))
 
     def write(self, text):
-        index = self.folder / "index"
+        index = self.directory / "index"
         # Some file systems flush a file that is truncated and rewritten.
         index.unlink(missing_ok=True)
         index.write_bytes(text if isinstance(text, bytes) else os.fsencode(text))
 
     def find(self, text=TEXT, **keywords):
         with mock.patch.dict(os.environ, {"PATH": keywords.get("path", self.path)}):
-            return _index.find(str(self.root), str(self.folder), text)
+            return _index.find(str(self.root), str(self.directory), text)
 
     def assert_found(self, **keywords):
         self.assertEqual(self.find(**keywords), str(self.module))
@@ -105,7 +105,7 @@ class Fresh(Warm):
     def test_index_that_does_not_fit_on_the_stack(self):
         many = [self.block(["4567", *self.lines()[1:]], f"another {i}") for i in range(1000)]
         self.write(self.index(*many, self.block(self.lines())))
-        self.assertGreater((self.folder / "index").stat().st_size, 100000)
+        self.assertGreater((self.directory / "index").stat().st_size, 100000)
         self.assert_found()
 
     def test_paths_that_are_not_utf8(self):
@@ -170,22 +170,22 @@ class Changed(Warm):
                 path.with_suffix(".gone").rename(path)
                 self.write(self.index())
 
-    def test_folder_that_others_may_write_to(self):
-        for folder in (self.root, self.folder):
+    def test_directory_that_others_may_write_to(self):
+        for directory in (self.root, self.directory):
             for mode in (0o770, 0o702):
-                with self.subTest(folder=folder.name, mode=mode):
-                    folder.chmod(mode)
+                with self.subTest(directory=directory.name, mode=mode):
+                    directory.chmod(mode)
                     self.assert_none()
-                    folder.chmod(0o755)
+                    directory.chmod(0o755)
                     self.assert_found()
 
     @unittest.skipIf(os.geteuid() != 0, "only root gives files away")
-    def test_folder_of_another_user(self):
-        for folder in (self.root, self.folder):
-            with self.subTest(folder=folder.name):
-                os.chown(folder, 12345, -1)
+    def test_directory_of_another_user(self):
+        for directory in (self.root, self.directory):
+            with self.subTest(directory=directory.name):
+                os.chown(directory, 12345, -1)
                 self.assert_none()
-                os.chown(folder, os.geteuid(), -1)
+                os.chown(directory, os.geteuid(), -1)
 
 
 class Compiler(Warm):
@@ -247,7 +247,7 @@ class Compiler(Warm):
         self.file("early/cc").chmod(0o644)
         self.assert_found()
 
-    def test_folder_of_that_name_is_none(self):
+    def test_directory_of_that_name_is_none(self):
         (self.work / "early/cc").mkdir(parents=True)
         self.assert_found()
 
@@ -256,7 +256,7 @@ class Compiler(Warm):
         self.program("early/cc")
         self.assert_none(path="/" + "x" * 5000 + ":" + self.path)
 
-    def test_empty_part_of_path_is_the_current_folder(self):
+    def test_empty_part_of_path_is_the_current_directory(self):
         here = os.getcwd()
         self.addCleanup(os.chdir, here)
         os.chdir(self.work / "bin")
@@ -268,7 +268,7 @@ class Compiler(Warm):
         self.write(self.index(self.block(lines)))
         self.assert_found(path="/nowhere:")
 
-    def test_with_a_folder_in_its_name(self):
+    def test_with_a_directory_in_its_name(self):
         lines = self.lines()
         lines[4] = lines[5]
         self.write(self.index(self.block(lines)))
@@ -373,7 +373,7 @@ class Damaged(Warm):
                 self.write(self.index(self.block(lines)))
                 self.assert_none()
 
-    def test_module_in_another_folder(self):
+    def test_module_in_another_directory(self):
         lines = self.lines()
         for entry, file in (("../fast/0123", "fast.so"), ("0123", "../0123/fast.so")):
             with self.subTest(entry=entry, file=file):
@@ -390,19 +390,19 @@ class Damaged(Warm):
                 # A compiler that does not exist counts as unchanged.
                 self.assertEqual(self.find(), str(self.module) if number == 4 else None)
 
-    def test_folders_that_are_too_long(self):
+    def test_directories_that_are_too_long(self):
         long = str(self.root) + "/." * 3000
-        self.assertIsNone(_index.find(long, str(self.folder), TEXT))
+        self.assertIsNone(_index.find(long, str(self.directory), TEXT))
         self.assertIsNone(_index.find(str(self.root), long, TEXT))
-        # The path of the folder just fits, those of its files do not.
+        # The path of the directory just fits, those of its files do not.
         for length in range(4070, 4100):
-            folder = str(self.folder)
-            folder += "/" * (length - len(folder))
-            found = _index.find(str(self.root), folder, TEXT)
-            self.assertIn(found, (None, folder + "/0123/fast.so"))
+            directory = str(self.directory)
+            directory += "/" * (length - len(directory))
+            found = _index.find(str(self.root), directory, TEXT)
+            self.assertIn(found, (None, directory + "/0123/fast.so"))
 
     def test_index_of_gigabytes(self):
-        with open(self.folder / "index", "r+b") as file:
+        with open(self.directory / "index", "r+b") as file:
             file.truncate(5 << 30)
         self.assert_none()
 
@@ -411,7 +411,7 @@ class Damaged(Warm):
         self.assert_none()
 
     def test_index_that_is_no_file(self):
-        index = self.folder / "index"
+        index = self.directory / "index"
         index.unlink()
         self.assert_none()
         index.mkdir()

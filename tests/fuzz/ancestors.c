@@ -23,13 +23,13 @@ static int open_input(const char *path, int flags)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    char folder[1024];
+    char directory[1024];
     input = fuzz_file(0, data, size);
     opened = 0;
-    memset(folder, 'x', sizeof folder);
-    if (hf_ancestors_folder(folder, sizeof folder))
-        ck_assert_int_eq(folder[0], '/');
-    ck_assert_uint_lt(strnlen(folder, sizeof folder), sizeof folder);
+    memset(directory, 'x', sizeof directory);
+    if (hf_ancestors_directory(directory, sizeof directory))
+        ck_assert_int_eq(directory[0], '/');
+    ck_assert_uint_lt(strnlen(directory, sizeof directory), sizeof directory);
     ck_assert_int_le(opened, 2 * ANCESTORS_MAX);
     return 0;
 }

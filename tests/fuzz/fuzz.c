@@ -1,5 +1,5 @@
 /*
- * See fuzz.h. Owns the files in memory and the folder, until the process ends. One thread.
+ * See fuzz.h. Owns the files in memory and the directory, until the process ends. One thread.
  */
 #include "fuzz.h"
 
@@ -15,7 +15,7 @@ static struct {
     char path[64];
 } files[FUZZ_FILES];
 
-static char folder[] = "/tmp/homefree-fuzz.XXXXXX";
+static char directory[] = "/tmp/homefree-fuzz.XXXXXX";
 static const struct fuzz_link *linked;
 static size_t linked_count;
 
@@ -44,31 +44,31 @@ int fuzz_descriptor(int number)
     return files[number].descriptor;
 }
 
-static void remove_folder(void)
+static void remove_directory(void)
 {
     char path[PATH_MAX];
     for (size_t i = 0; i < linked_count; i++) {
-        snprintf(path, sizeof path, "%s/%s", folder, linked[i].name);
+        snprintf(path, sizeof path, "%s/%s", directory, linked[i].name);
         (void)unlink(path);
     }
-    (void)rmdir(folder);
+    (void)rmdir(directory);
 }
 
-const char *fuzz_folder(const struct fuzz_link *links, size_t count)
+const char *fuzz_directory(const struct fuzz_link *links, size_t count)
 {
     char path[PATH_MAX];
     if (linked != NULL)
-        return folder;
-    ck_assert_ptr_nonnull(mkdtemp(folder));
+        return directory;
+    ck_assert_ptr_nonnull(mkdtemp(directory));
     linked = links;
     linked_count = count;
-    (void)atexit(remove_folder);
+    (void)atexit(remove_directory);
     for (size_t i = 0; i < count; i++) {
         (void)fuzz_file(links[i].file, "", 0);
-        snprintf(path, sizeof path, "%s/%s", folder, links[i].name);
+        snprintf(path, sizeof path, "%s/%s", directory, links[i].name);
         ck_assert_int_eq(symlink(files[links[i].file].path, path), 0);
     }
-    return folder;
+    return directory;
 }
 
 struct fuzz_part fuzz_take(struct fuzz_part *rest, const char *mark)

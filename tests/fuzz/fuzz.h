@@ -26,13 +26,13 @@ const char *fuzz_file(int number, const void *data, size_t size);
 /* The descriptor of a file that has got contents. */
 int fuzz_descriptor(int number);
 
-/* Makes a private folder with links to files. Returns its path; it is removed when the process
- * exits. One folder for each process; `links` stays. */
+/* Makes a private directory with links to files. Returns its path; it is removed when the process
+ * exits. One directory for each process; `links` stays. */
 struct fuzz_link {
     const char *name;
     int file;
 };
-const char *fuzz_folder(const struct fuzz_link *links, size_t count);
+const char *fuzz_directory(const struct fuzz_link *links, size_t count);
 
 /* A part of an input: cut off before the first `mark`, which is dropped; everything if there is
  * none. */

@@ -15,15 +15,15 @@
 
 enum { MEMORY = 1 << 16 };
 
-static void open_folder(struct hf_live_process *process)
+static void open_directory(struct hf_live_process *process)
 {
     static const struct fuzz_link links[] = {
         {"maps", 0}, {"environ", 0}, {"stat", 0}, {"status", 0}};
-    static int folder = -1;
-    if (folder < 0)
-        folder = open(fuzz_folder(links, sizeof links / sizeof links[0]),
-                      O_PATH | O_DIRECTORY | O_CLOEXEC);
-    process->folder = folder;
+    static int directory = -1;
+    if (directory < 0)
+        directory = open(fuzz_directory(links, sizeof links / sizeof links[0]),
+                         O_PATH | O_DIRECTORY | O_CLOEXEC);
+    process->directory = directory;
 }
 
 static void read_texts(struct hf_live_process *process)
@@ -79,8 +79,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct fuzz_part rest = {data, size};
     const struct fuzz_part text = fuzz_take(&rest, "\n\n");
     struct hf_live_process process = {
-        .pid = 1, .folder = -1, .root = -1, .root_is_ours = true, .deadline = INT64_MAX};
-    open_folder(&process);
+        .pid = 1, .directory = -1, .root = -1, .root_is_ours = true, .deadline = INT64_MAX};
+    open_directory(&process);
     (void)fuzz_file(0, text.data, text.size);
     (void)fuzz_file(1, rest.data, rest.size);
     process.memory = fuzz_descriptor(1);
@@ -90,7 +90,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     make_record(&process);
     read_heap(&process);
     make_report(&process);
-    process.folder = process.memory = -1; /* they stay open */
+    process.directory = process.memory = -1; /* they stay open */
     hf_live_close(&process);
     return 0;
 }

@@ -15,8 +15,8 @@ for target in "$@"; do
     corpus=tests/fuzz/corpus/$target
     work=$(mktemp -d)
     mkdir -p "$work/all" "$work/few" "$corpus"
-    for folder in "$seeds/$target" "$build/corpus/$target" "$corpus"; do
-        [ ! -d "$folder" ] || find "$folder" -type f -size -11 -exec cp {} "$work/all" \;
+    for directory in "$seeds/$target" "$build/corpus/$target" "$corpus"; do
+        [ ! -d "$directory" ] || find "$directory" -type f -size -11 -exec cp {} "$work/all" \;
     done
     "$program" -set_cover_merge=1 -use_counters=0 -timeout=5 -close_fd_mask=3 "$work/few" \
         "$work/all" >"$work/log" 2>&1 </dev/null || { tail "$work/log"; exit 1; }

@@ -18,18 +18,19 @@ static void check_plan(const struct hf_plan *plan, const struct hf_image *image)
         const struct hf_stretch *stretch = hf_image_stretch(image, plan->redirections[i].address);
         ck_assert(stretch != NULL && stretch->code);
         ck_assert_ptr_nonnull(hf_image_at(image, plan->redirections[i].address, &available));
-        ck_assert_uint_le(plan->redirections[i].room, available);
+        ck_assert_uint_le(plan->redirections[i].capacity, available);
         ck_assert_uint_le(plan->redirections[i].displaced, available);
         ck_assert((plan->redirections[i].guard != HF_GUARD_NONE) == plan->release_only);
-        ck_assert(i == 0 || plan->redirections[i].address >=
-                                plan->redirections[i - 1].address + plan->redirections[i - 1].room);
+        ck_assert(i == 0 ||
+                  plan->redirections[i].address >=
+                      plan->redirections[i - 1].address + plan->redirections[i - 1].capacity);
     }
 }
 
 static void check_copy(const struct hf_plan *plan, const struct hf_image *image,
                        const uint8_t *data, size_t size)
 {
-    const struct hf_adopted_facts facts = {"libhomefree.so.1", "/some/folder/it.so", {1, 2}};
+    const struct hf_adopted_facts facts = {"libhomefree.so.1", "/some/directory/it.so", {1, 2}};
     const char *why = NULL;
     struct hf_elf copy;
     const int file = memfd_create("copy", MFD_CLOEXEC);

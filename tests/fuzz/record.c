@@ -10,7 +10,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const struct hf_live_process nothing = {
-        .folder = -1, .root = -1, .memory = -1, .deadline = INT64_MAX};
+        .directory = -1, .root = -1, .memory = -1, .deadline = INT64_MAX};
     struct hf_record record;
     (void)fuzz_file(0, data, size);
     const int result = hf_record_read(fuzz_descriptor(0), &record);

@@ -1,8 +1,8 @@
 /*
- * Runs a target once with each file in the given folders, where there is no libFuzzer, and with no
- * bytes at all.
+ * Runs a target once with each file in the given directories, where there is no libFuzzer, and with
+ * no bytes at all.
  *
- *   fuzz-TARGET FOLDER...
+ *   fuzz-TARGET DIRECTORY...
  */
 #include "fuzz.h"
 
@@ -15,9 +15,9 @@
 /* What the target prints is not of interest; `told` is the standard error before that. */
 static FILE *told;
 
-static size_t replay(const char *folder)
+static size_t replay(const char *directory)
 {
-    DIR *entries = opendir(folder);
+    DIR *entries = opendir(directory);
     size_t count = 0;
     if (entries == NULL)
         return 0;
@@ -26,7 +26,7 @@ static size_t replay(const char *folder)
         long size;
         if (entry->d_name[0] == '.')
             continue;
-        snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+        snprintf(path, sizeof path, "%s/%s", directory, entry->d_name);
         FILE *file = fopen(path, "rbe");
         ck_assert_ptr_nonnull(file);
         ck_assert(fseek(file, 0, SEEK_END) == 0 && (size = ftell(file)) >= 0);
@@ -45,7 +45,7 @@ static size_t replay(const char *folder)
     return count;
 }
 
-int main(int count, char **folders)
+int main(int count, char **directories)
 {
     size_t inputs = 0;
     told = fdopen(dup(STDERR_FILENO), "w");
@@ -54,7 +54,7 @@ int main(int count, char **folders)
     setvbuf(told, NULL, _IONBF, 0);
     LLVMFuzzerTestOneInput((const uint8_t *)"", 0);
     for (int i = 1; i < count; i++)
-        inputs += replay(folders[i]);
+        inputs += replay(directories[i]);
     fprintf(told, "%zu inputs\n", inputs);
     return inputs > 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

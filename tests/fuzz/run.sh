@@ -1,13 +1,13 @@
 #!/bin/sh
 # Runs a fuzz target on its corpus and its regressions, and for a number of further inputs:
 # run.sh PROGRAM TARGET RUNS. The seed is fixed: whoever sees a failure sees it again. An input that
-# fails is kept in the folder of the program.
+# fails is kept in the directory of the program.
 set -eu
 program=$1
 target=$2
 runs=$3
 here=$(cd "$(dirname "$0")" && pwd)
-grown=$(mktemp -d) # libFuzzer adds what it finds to the first folder
+grown=$(mktemp -d) # libFuzzer adds what it finds to the first directory
 log=$(mktemp)
 set -- "$here/corpus/$target"
 [ ! -d "$here/regressions/$target" ] || set -- "$@" "$here/regressions/$target"

@@ -61,10 +61,10 @@ class Readers(unittest.TestCase):
         signal.signal(signal.SIGALRM, too_long)
         signal.alarm(20)
         self.addCleanup(signal.alarm, 0)
-        folder = tempfile.TemporaryDirectory(prefix="homefree-readers-")
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
-        self.path = os.path.join(folder.name, "file")
+        directory = tempfile.TemporaryDirectory(prefix="homefree-readers-")
+        self.addCleanup(directory.cleanup)
+        self.directory = directory.name
+        self.path = os.path.join(directory.name, "file")
 
     def write(self, content):
         with open(self.path, "wb") as file:
@@ -158,7 +158,7 @@ class Readers(unittest.TestCase):
             return
         self.assertTrue(all(len(one) == 4 for one in record.compilers))
         self.assertTrue(all(len(one) == 3 for one in record.files))
-        refreshed = record.refreshed(self.folder, _files.Hashes())
+        refreshed = record.refreshed(self.directory, _files.Hashes())
         self.assertTrue(refreshed is None or isinstance(refreshed, Record))
 
     @given(
@@ -185,9 +185,9 @@ class Readers(unittest.TestCase):
     @given(st.binary() | st.lists(st.sampled_from([b"\n", b"\n\n", b"\t", b"r", b"..", b"/"])))
     def test_index(self, content):
         content = content if isinstance(content, bytes) else b"".join(content)
-        with open(self.folder + "/index", "wb") as file:
+        with open(self.directory + "/index", "wb") as file:
             file.write(content)
-        for text, entry, lines in _index.read(self.folder):
+        for text, entry, lines in _index.read(self.directory):
             self.assertNotIn("/", entry)
             self.assertIsInstance(text, str)
             self.assertIsInstance(lines, list)
@@ -209,7 +209,7 @@ class Readers(unittest.TestCase):
     def test_what_a_recorded_process_wrote(self, lines):
         self.write(b"\n".join(lines))
         recorded = _recording.Recorded(0)
-        _recording._read(recorded, self.folder)
+        _recording._read(recorded, self.directory)
         self.assertIsInstance(recorded.calls, list)
 
     @given(st.lists(st.binary() | values.map(lambda value: json.dumps(value).encode()), max_size=6))

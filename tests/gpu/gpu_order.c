@@ -55,21 +55,21 @@ static void any_stream(void)
 }
 
 /* There is room for one of the blocks, so that the second stream gets the memory of the first. */
-static void little_room(void *(*freed_on)(cudaStream_t stream))
+static void little_capacity(void *(*freed_on)(cudaStream_t stream))
 {
     gpu_equal(hf_space_limit(HF_SPACE_DEVICE, 0, 5 * GPU_MIB), 0);
     late_writes(freed_on);
     gpu_check(gpu_stats(HF_SPACE_DEVICE).reserved_peak <= 5 * GPU_MIB);
 }
 
-static void little_room_stream(void)
+static void little_capacity_stream(void)
 {
-    little_room(on_stream);
+    little_capacity(on_stream);
 }
 
-static void little_room_any(void)
+static void little_capacity_any(void)
 {
-    little_room(on_any);
+    little_capacity(on_any);
 }
 
 /* The same stream may have the block again at once, because its work has an order. */
@@ -223,8 +223,8 @@ static void ordered(void)
 
 const struct gpu_case gpu_order[] = {
     {"another stream waits for a late write", other_stream_waits, false},
-    {"another stream gets the memory after a late write", little_room_stream, false},
-    {"the same, freed for any stream", little_room_any, false},
+    {"another stream gets the memory after a late write", little_capacity_stream, false},
+    {"the same, freed for any stream", little_capacity_any, false},
     {"many streams", many_streams, false},
     {"freed for any stream, after a late write", any_stream, false},
     {"the same stream has its memory at once", same_stream_reuses, false},

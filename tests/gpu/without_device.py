@@ -13,16 +13,16 @@ import unittest
 RUN = pathlib.Path(__file__).with_name("run")
 
 
-def run(folder, smi):
+def run(directory, smi):
     """The script's status and output, where nvidia-smi is a shell script, or missing."""
-    path = pathlib.Path(folder, "bin")
+    path = pathlib.Path(directory, "bin")
     path.mkdir()
     if smi is not None:
         program = path / "nvidia-smi"
         program.write_text(f"#!/bin/sh\n{smi}\n")
         program.chmod(0o755)
     (path / "sh").symlink_to("/bin/sh")
-    build = pathlib.Path(folder, "build")
+    build = pathlib.Path(directory, "build")
     done = subprocess.run(
         [sys.executable, RUN, "--build", build],
         env={**os.environ, "PATH": str(path)},
@@ -35,8 +35,8 @@ def run(folder, smi):
 
 class WithoutDevice(unittest.TestCase):
     def check(self, smi, why):
-        with tempfile.TemporaryDirectory() as folder:
-            status, text, built = run(folder, smi)
+        with tempfile.TemporaryDirectory() as directory:
+            status, text, built = run(directory, smi)
         self.assertEqual(text, f"tests/gpu/run: no CUDA device here: {why}\n")
         self.assertEqual(status, 77)
         self.assertFalse(built)

@@ -1,4 +1,4 @@
-"""Runs `homefree test`, for the tests in this folder."""
+"""Runs `homefree test`, for the tests in this directory."""
 
 import json
 import os
@@ -20,11 +20,11 @@ def environment():
     return {**found, "PYTHONPATH": str(PACKAGE)}
 
 
-def run(*arguments, folder=MODULES, timeout=120, **more):
-    """The finished process of `homefree test` with arguments, run in a folder."""
+def run(*arguments, directory=MODULES, timeout=120, **more):
+    """The finished process of `homefree test` with arguments, run in a directory."""
     return subprocess.run(
         [COMMAND, "test", "--python", sys.executable, *arguments],
-        cwd=folder,
+        cwd=directory,
         env=environment(),
         stdin=subprocess.DEVNULL,
         capture_output=True,
@@ -34,9 +34,9 @@ def run(*arguments, folder=MODULES, timeout=120, **more):
     )
 
 
-def document(*arguments, folder=MODULES):
+def document(*arguments, directory=MODULES):
     """(exit status, document) of a run with --json."""
-    done = run("--json", *arguments, folder=folder)
+    done = run("--json", *arguments, directory=directory)
     if done.returncode not in (0, 1):
         raise AssertionError(f"exit status {done.returncode}: {done.stderr}")
     return done.returncode, json.loads(done.stdout)
@@ -52,7 +52,7 @@ def results(found):
 
 
 def scratch(test):
-    """A folder that goes with a test."""
-    folder = tempfile.TemporaryDirectory(prefix="homefree-harness-")
-    test.addCleanup(folder.cleanup)
-    return pathlib.Path(folder.name)
+    """A directory that goes with a test."""
+    directory = tempfile.TemporaryDirectory(prefix="homefree-harness-")
+    test.addCleanup(directory.cleanup)
+    return pathlib.Path(directory.name)

@@ -1,7 +1,7 @@
 """Taking the deleter of a capsule and calling it leaves nothing behind: what `homefree test` sees
 stay behind is the module's.
 
-usage: test_harness_deleters.py COMMAND PACKAGE-FOLDER MODULES-FOLDER [unittest's arguments]
+usage: test_harness_deleters.py COMMAND PACKAGE-DIRECTORY MODULES-DIRECTORY [unittest's arguments]
 """
 
 import ctypes

@@ -1,7 +1,7 @@
 """Each fault of the module `faulty` is found, in the cells where it shows and in no other; its twin
 without faults is clean in every host.
 
-usage: test_harness_faults.py COMMAND PACKAGE-FOLDER MODULES-FOLDER [unittest's arguments]
+usage: test_harness_faults.py COMMAND PACKAGE-DIRECTORY MODULES-DIRECTORY [unittest's arguments]
 
 HOMEFREE_TEST_SECONDS   what a cell may take, for machines that do other things meanwhile; 3
 """

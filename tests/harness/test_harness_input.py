@@ -1,7 +1,7 @@
 """Modules, scripts and command lines of every bad kind: `homefree test` says what is wrong, never
 crashes or hangs, and leaves no process behind.
 
-usage: test_harness_input.py COMMAND PACKAGE-FOLDER MODULES-FOLDER [unittest's arguments]
+usage: test_harness_input.py COMMAND PACKAGE-DIRECTORY MODULES-DIRECTORY [unittest's arguments]
 """
 
 import os
@@ -16,15 +16,15 @@ import harness
 OTHER = "cpython-39" if sys.version_info[:2] != (3, 9) else "cpython-312"
 
 
-class InFolder(unittest.TestCase):
+class InDirectory(unittest.TestCase):
     def setUp(self):
-        self.folder = harness.scratch(self)
+        self.directory = harness.scratch(self)
 
     def module(self, name, text):
-        (self.folder / f"{name}.py").write_text(text, encoding="utf-8")
+        (self.directory / f"{name}.py").write_text(text, encoding="utf-8")
 
     def run_test(self, *arguments):
-        return harness.run(*arguments, folder=self.folder)
+        return harness.run(*arguments, directory=self.directory)
 
     def fails(self, message, *arguments, status=3):
         done = self.run_test(*arguments)
@@ -33,30 +33,30 @@ class InFolder(unittest.TestCase):
         self.assertIn(message, done.stderr)
 
 
-class Modules(InFolder):
+class Modules(InDirectory):
     def test_no_module(self):
         self.fails("cannot import 'nosuch': ModuleNotFoundError", "nosuch")
         self.fails("cannot open", "./nosuch.so")
         self.fails("neither a module's name nor a path", "a b")
-        (self.folder / "text.so").write_text("no ELF file\n", encoding="utf-8")
+        (self.directory / "text.so").write_text("no ELF file\n", encoding="utf-8")
         self.fails("it is not an ELF file", "text.so")
         self.module("broken", "def (:\n")
         self.fails("SyntaxError", "broken")
 
     def test_shared_object_that_is_no_module(self):
-        shutil.copy(harness.MODULES / "sound.abi3.so", self.folder / "renamed.so")
+        shutil.copy(harness.MODULES / "sound.abi3.so", self.directory / "renamed.so")
         self.fails("PyInit_renamed", "./renamed.so")
 
     def test_module_of_another_python(self):
         name = f"sound.{OTHER}-x86_64-linux-gnu.so"
-        shutil.copy(harness.MODULES / "sound.abi3.so", self.folder / name)
+        shutil.copy(harness.MODULES / "sound.abi3.so", self.directory / name)
         python = "--python python3.9" if OTHER == "cpython-39" else "--python python3.12"
         self.fails(python, "./" + name)
         self.fails(python, "sound")
 
     @unittest.skipIf(sys.version_info >= (3, 15), "this CPython loads such files")
     def test_module_of_another_stable_abi(self):
-        shutil.copy(harness.MODULES / "sound.abi3.so", self.folder / "sound.abi3t.so")
+        shutil.copy(harness.MODULES / "sound.abi3.so", self.directory / "sound.abi3t.so")
         for given in ("./sound.abi3t.so", "sound"):
             self.fails("stable ABI of CPython 3.15 and later, which ", given)
 
@@ -145,7 +145,7 @@ class Modules(InFolder):
             "    number = os.fork()\n"
             "    if number == 0:\n"
             "        time.sleep(1000)\n"
-            f"    with open({str(self.folder / 'number')!r}, 'w') as file:\n"
+            f"    with open({str(self.directory / 'number')!r}, 'w') as file:\n"
             "        file.write(str(number))\n"
             "    os._exit(0)\n"
             "os.wait()\n"
@@ -154,7 +154,7 @@ class Modules(InFolder):
         )
         done = self.run_test("daemon", *self.ONE)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        number = int((self.folder / "number").read_text(encoding="utf-8"))
+        number = int((self.directory / "number").read_text(encoding="utf-8"))
         with self.assertRaises(ProcessLookupError):
             os.kill(number, 0)
 
@@ -194,23 +194,25 @@ class Modules(InFolder):
         self.assertEqual(done.stderr, "")
 
     def test_submodule_of_a_package(self):
-        (self.folder / "pack/inner").mkdir(parents=True)
-        (self.folder / "pack/__init__.py").write_text("def outer():\n    return b'x'\n")
-        (self.folder / "pack/inner/__init__.py").write_text("def made():\n    return b'x'\n")
+        (self.directory / "pack/inner").mkdir(parents=True)
+        (self.directory / "pack/__init__.py").write_text("def outer():\n    return b'x'\n")
+        (self.directory / "pack/inner/__init__.py").write_text("def made():\n    return b'x'\n")
         done = self.run_test("pack.inner", "--list")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("pack.inner.made() / same thread / without homefree\n", done.stdout)
         self.assertNotIn("outer", done.stdout)
 
     def test_path_of_a_shared_object(self):
-        done = harness.run(str(harness.MODULES / "sound.abi3.so"), "--list", folder=self.folder)
+        done = harness.run(
+            str(harness.MODULES / "sound.abi3.so"), "--list", directory=self.directory
+        )
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("sound.leaks() / unloading / homefree first\n", done.stdout)
 
 
-class Scripts(InFolder):
+class Scripts(InDirectory):
     def script(self, text):
-        path = self.folder / "script.py"
+        path = self.directory / "script.py"
         path.write_text(text, encoding="utf-8")
         return str(path)
 
@@ -295,8 +297,8 @@ class CommandLine(unittest.TestCase):
 
     def test_programs_that_are_no_python(self):
         """None of them may pass for a module without findings, or hang."""
-        folder = harness.scratch(self)
-        talker = folder / "talker"
+        directory = harness.scratch(self)
+        talker = directory / "talker"
         talker.write_text("#!/bin/sh\nwhile :; do echo homefreehomefreehomefree 41; done\n")
         talker.chmod(0o755)
         for program in "/bin/true", "/bin/false", "/bin/echo", "/bin/cat", "yes", "/bin/sh", talker:
@@ -325,7 +327,7 @@ class CommandLine(unittest.TestCase):
         self.assertIn("cannot import homefree", done.stderr)
 
     def test_files_that_cannot_be_written(self):
-        for path, why in (("/nosuch/x.html", "there is no folder"), ("/", "it is a folder")):
+        for path, why in (("/nosuch/x.html", "there is no directory"), ("/", "it is a directory")):
             for option in ("--html", "--junit"):
                 done = harness.run("sound", option, path)
                 self.assertEqual((done.returncode, done.stdout), (3, ""))
@@ -335,10 +337,10 @@ class CommandLine(unittest.TestCase):
 class Interrupt(unittest.TestCase):
     def test_children_end_and_what_is_known_is_shown(self):
         """A cell that blocks holds a pipe open; the pipe's end shows that the cell has ended."""
-        folder = harness.scratch(self)
-        fifo = folder / "fifo"
+        directory = harness.scratch(self)
+        fifo = directory / "fifo"
         os.mkfifo(fifo)
-        (folder / "blocks.py").write_text(
+        (directory / "blocks.py").write_text(
             "import threading\n"
             "class made:\n"
             "    def __del__(self):\n"
@@ -351,7 +353,7 @@ class Interrupt(unittest.TestCase):
         process = subprocess.Popen(
             [harness.COMMAND, "test", "--python", sys.executable, "blocks"]
             + ["--only", "* thread / without", "-j", "1", "--timeout", "60"],
-            cwd=folder,
+            cwd=directory,
             env=harness.environment(),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

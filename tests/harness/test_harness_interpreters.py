@@ -3,7 +3,7 @@ says who allocated and who freed it. What dies or is damaged only in another int
 and the crash names the interpreter. Under the newest CPython of this machine that has interpreters
 with a GIL of their own.
 
-usage: test_harness_interpreters.py COMMAND PACKAGE-FOLDER MODULES-FOLDER [unittest's arguments]
+usage: test_harness_interpreters.py COMMAND PACKAGE-DIRECTORY MODULES-DIRECTORY [unittest's arguments]
 """
 
 import sys
@@ -97,7 +97,7 @@ PYTHON = newest()
 class Between(unittest.TestCase):
     maxDiff = None
 
-    def cells(self, module, only, folder=harness.MODULES):
+    def cells(self, module, only, directory=harness.MODULES):
         """{(crossing, condition): cell} of the conditions between interpreters."""
         done = harness.run(
             "--python",
@@ -109,7 +109,7 @@ class Between(unittest.TestCase):
             "--only",
             only,
             module,
-            folder=folder,
+            directory=directory,
         )
         self.assertIn(done.returncode, (0, 1), done.stderr)
         cells = harness.json.loads(done.stdout)["cells"]
@@ -125,9 +125,9 @@ class Between(unittest.TestCase):
         self.assertRegex(cell["freed"], f"^{freer}$")
 
     def test_in_every_direction(self):
-        folder = harness.scratch(self)
-        (folder / "crossers.py").write_text(MODULE)
-        cells = self.cells("crossers", f"/ {HOST}", folder)
+        directory = harness.scratch(self)
+        (directory / "crossers.py").write_text(MODULE)
+        cells = self.cells("crossers", f"/ {HOST}", directory)
         self.assertEqual({name for name, _ in cells}, {"view()", "changed()", "leak()", "bomb()"})
         for (name, condition), cell in cells.items():
             with self.subTest(f"{name} / {condition}"):

@@ -2,7 +2,7 @@
 runs nothing of the data, asks nothing of a network, and everybody can read and use it. The JUnit
 file of the same run is read as well.
 
-usage: test_harness_page.py REPORT.HTML COMMAND PACKAGE-FOLDER MODULES-FOLDER [unittest's arguments]
+usage: test_harness_page.py REPORT.HTML COMMAND PACKAGE-DIRECTORY MODULES-DIRECTORY [unittest's arguments]
 Without chromium, its driver or selenium, the exit status is 77.
 """
 
@@ -24,10 +24,10 @@ class Page(browser.InBrowser):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        cls.page, cls.junit = cls.folder / "test.html", cls.folder / "test.xml"
-        cls.scripted = cls.folder / "hostile.py"
+        cls.page, cls.junit = cls.directory / "test.html", cls.directory / "test.xml"
+        cls.scripted = cls.directory / "hostile.py"
         cls.scripted.write_text(f"import echoes\nechoes.echo({HOSTILE!r})\n", encoding="utf-8")
-        (cls.folder / "echoes.py").write_text("def echo(text):\n    return text\n")
+        (cls.directory / "echoes.py").write_text("def echo(text):\n    return text\n")
         cls.done = harness.run(
             *("faulty", "--only", "s() / *e* thread / without", "-j", "4"),
             *("--html", str(cls.page), "--junit", str(cls.junit)),
@@ -88,11 +88,11 @@ class Page(browser.InBrowser):
         self.assertLessEqual(self.script("return document.documentElement.scrollWidth"), 400)
 
     def test_hostile_text(self):
-        page, junit = self.folder / "hostile.html", self.folder / "hostile.xml"
+        page, junit = self.directory / "hostile.html", self.directory / "hostile.xml"
         done = harness.run(
             *("echoes", "--script", str(self.scripted), "--only", "/ same thread / without"),
             *("--html", str(page), "--junit", str(junit)),
-            folder=self.folder,
+            directory=self.directory,
         )
         self.assertEqual(done.returncode, 0, done.stderr)
         self.browser.get(page.as_uri())

@@ -1,7 +1,7 @@
 """What `homefree test` learns from a program that uses the module: also from objects of types that
 are static in C.
 
-usage: test_harness_recording.py COMMAND PACKAGE-FOLDER MODULES-FOLDER [unittest's arguments]
+usage: test_harness_recording.py COMMAND PACKAGE-DIRECTORY MODULES-DIRECTORY [unittest's arguments]
 """
 
 import unittest
@@ -39,10 +39,10 @@ assert flags & 1 << 9 == 0
 
 class Recording(unittest.TestCase):
     def test_static_types(self):
-        folder = harness.scratch(self)
-        (folder / "script.py").write_text(SCRIPT, encoding="utf-8")
+        directory = harness.scratch(self)
+        (directory / "script.py").write_text(SCRIPT, encoding="utf-8")
         status, document = harness.document(
-            "fixed", "--script", str(folder / "script.py"), "--only", "/ same thread / without"
+            "fixed", "--script", str(directory / "script.py"), "--only", "/ same thread / without"
         )
         self.assertEqual(status, 0, document)
         table = harness.results(document)
@@ -53,11 +53,11 @@ class Recording(unittest.TestCase):
 
     def test_a_method_that_needs_another_one_before(self):
         """Called alone, it dies of what it lacks, which is no fault of anybody's free."""
-        folder = harness.scratch(self)
+        directory = harness.scratch(self)
         script = "import fixed; box = fixed.Box(7); box.start(); box.count()\n"
-        (folder / "script.py").write_text(script, encoding="utf-8")
+        (directory / "script.py").write_text(script, encoding="utf-8")
         status, document = harness.document(
-            "fixed", "--script", str(folder / "script.py"), "--only", "/ same thread / without"
+            "fixed", "--script", str(directory / "script.py"), "--only", "/ same thread / without"
         )
         self.assertEqual(status, 0, document)
         self.assertIn("fixed.Box(7).start()", harness.results(document))

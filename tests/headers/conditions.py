@@ -1,4 +1,4 @@
-"""What the public headers need: the include folders of Check, CPython and NumPy, if present."""
+"""What the public headers need: the include directories of Check, CPython and NumPy, if present."""
 
 import shutil
 import subprocess

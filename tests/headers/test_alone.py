@@ -69,8 +69,8 @@ class Alone(unittest.TestCase):
 
     def test_homefree_h_alone_gives_every_name(self):
         """A program that includes only homefree/homefree.h may use every name of the interface."""
-        with tempfile.TemporaryDirectory() as folder:
-            source = Path(folder) / "all.c"
+        with tempfile.TemporaryDirectory() as directory:
+            source = Path(directory) / "all.c"
             source.write_text(
                 "#include <homefree/homefree.h>\n"
                 "int main(void)\n{\n"

@@ -5,7 +5,7 @@ Every function that a public header declares has a page, and so has every functi
 exports. The prototypes that a reader sees are compiled against the header. The generator stops at a
 comment that breaks the form, and names the place.
 
-Usage: test_pages.py --include FOLDER --generator FILE --map FILE --pages FILE...
+Usage: test_pages.py --include DIRECTORY --generator FILE --map FILE --pages FILE...
 """
 
 import argparse
@@ -74,8 +74,8 @@ def synopsis(page):
 class Contents(unittest.TestCase):
     def test_every_declared_function_has_a_page(self):
         source, flags = umbrella()
-        with tempfile.TemporaryDirectory() as folder:
-            table = Path(folder) / "declared"
+        with tempfile.TemporaryDirectory() as directory:
+            table = Path(directory) / "declared"
             code, _, errors = compile_c(source, *flags, "-aux-info", table, "-S", "-o", "/dev/null")
             self.assertEqual(code, 0, errors)
             declared = set(
@@ -173,8 +173,8 @@ class Form(unittest.TestCase):
 
     def broken(self, change):
         """The generator's messages about alloc.h after a change to its text."""
-        with tempfile.TemporaryDirectory() as folder:
-            header = Path(folder) / "alloc.h"
+        with tempfile.TemporaryDirectory() as directory:
+            header = Path(directory) / "alloc.h"
             text = (arguments.include / "homefree/alloc.h").read_text()
             header.write_text(change(text))
             self.assertNotEqual(header.read_text(), text)

@@ -1,7 +1,7 @@
 """A module built against an installed homefree, by each build system, exports its PyInit_ function
 and nothing else, links what it calls, and its memory is the heap's.
 
-usage: test_installed.py BUILD-FOLDER SOURCE-FOLDER
+usage: test_installed.py BUILD-DIRECTORY SOURCE-DIRECTORY
 
 Installs into a temporary prefix, writes one small module, and builds it by a shell command line, by
 CMake, by Meson against the installation, and by Meson with homefree as a subproject.
@@ -59,7 +59,7 @@ subdir('one')
 shared_library('bare', 'bare.c', dependencies: homefree, link_args: '-Wl,-z,defs')
 """
 
-# In a folder of its own, because the file has the same name.
+# In a directory of its own, because the file has the same name.
 MESON_ONE_LINE = """
 shared_module(
   'greet',
@@ -119,16 +119,16 @@ class Installed(unittest.TestCase):
     def test_manual_pages_are_installed_and_found_by_man(self):
         if not (BUILD / "alloc/manual/hf_malloc.3").exists():
             self.skipTest("no pages of section 3 were made")
-        (folder,) = INSTALLED.root.rglob("man3")
+        (directory,) = INSTALLED.root.rglob("man3")
         self.assertEqual(
-            sorted(page.name for page in folder.iterdir()),
+            sorted(page.name for page in directory.iterdir()),
             sorted(page.name for page in (BUILD / "alloc/manual").glob("*.3")),
         )
         if shutil.which("man") is None:
             self.skipTest("man is not installed")
         # One page has text of its own, the other includes another page.
         for name in ("hf_malloc", "hf_calloc"):
-            page = run("man", "-M", folder.parent, "3", name, MANPAGER="cat", LC_ALL="C")
+            page = run("man", "-M", directory.parent, "3", name, MANPAGER="cat", LC_ALL="C")
             self.assertIn("hf_malloc, hf_calloc", page)
 
     def test_command_runs_programs_on_the_installed_heap(self):
@@ -137,10 +137,10 @@ class Installed(unittest.TestCase):
         loaded = {line.split()[-1] for line in maps.splitlines() if "homefree" in line}
         self.assertEqual(loaded, {str(self.libdir.resolve() / "libhomefree-preload.so")})
 
-    def test_command_finds_its_libraries_in_a_folder_of_their_own(self):
-        """Distributions keep what is not for the dynamic linker out of its folders."""
-        with tempfile.TemporaryDirectory() as folder:
-            root = pathlib.Path(folder).resolve()
+    def test_command_finds_its_libraries_in_a_directory_of_their_own(self):
+        """Distributions keep what is not for the dynamic linker out of its directories."""
+        with tempfile.TemporaryDirectory() as directory:
+            root = pathlib.Path(directory).resolve()
             own = root / self.libdir.relative_to(INSTALLED.root) / "homefree"
             own.mkdir(parents=True)
             (root / "bin").mkdir()
@@ -254,13 +254,13 @@ class Installed(unittest.TestCase):
         # The sources of what homefree is built with, unpacked already.
         for wrap in SOURCE.glob("subprojects/*.wrap"):
             text = wrap.read_text()
-            folder = re.search("^directory = (.*)$", text, re.MULTILINE)[1]
-            if (SOURCE / "subprojects" / folder).is_dir():
-                shutil.copytree(SOURCE / "subprojects" / folder, inside / folder)
+            directory = re.search("^directory = (.*)$", text, re.MULTILINE)[1]
+            if (SOURCE / "subprojects" / directory).is_dir():
+                shutil.copytree(SOURCE / "subprojects" / directory, inside / directory)
                 provided = text[text.index("[provide]") :]
                 self.write(
                     f"subprojects/{wrap.name}",
-                    f"[wrap-file]\ndirectory = {folder}\n\n{provided}",
+                    f"[wrap-file]\ndirectory = {directory}\n\n{provided}",
                 )
         run(
             "meson",
@@ -280,6 +280,6 @@ class Installed(unittest.TestCase):
 
 if __name__ == "__main__":
     BUILD, SOURCE = (pathlib.Path(argument) for argument in sys.argv[1:3])
-    with tempfile.TemporaryDirectory(prefix="homefree-prefix-") as folder:
-        INSTALLED = installation.prefix(BUILD, folder)
+    with tempfile.TemporaryDirectory(prefix="homefree-prefix-") as directory:
+        INSTALLED = installation.prefix(BUILD, directory)
         unittest.main(argv=[sys.argv[0], *sys.argv[3:]], verbosity=2)

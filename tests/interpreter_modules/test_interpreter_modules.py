@@ -2,7 +2,7 @@
 private copies; NumPy's arrays of each interpreter are the heap's; many interpreters at a time, and
 their ends. The long version, with more libraries, is tests/long/interpreter_modules.
 
-usage: test_interpreter_modules.py MODULES-FOLDER OWN-MODULES-FOLDER [--wheels FOLDER]
+usage: test_interpreter_modules.py MODULES-DIRECTORY OWN-MODULES-DIRECTORY [--wheels DIRECTORY]
            [unittest's arguments]
 """
 
@@ -57,9 +57,9 @@ class Modules(unittest.TestCase):
     def test_who_is_private(self):
         """Multi-phase modules that say so are Python's; silent and single-phase ones are private,
         with globals that are fresh in each interpreter, and leave no file behind."""
-        with tempfile.TemporaryDirectory() as folder:
+        with tempfile.TemporaryDirectory() as directory:
             for name in ("single", "single_sized", "multi", "multi_silent"):
-                shutil.copy(MODULES / f"{name}.so", folder)
+                shutil.copy(MODULES / f"{name}.so", directory)
             loaded = self.fine(
                 """
 import single, single_sized, multi, multi_silent
@@ -69,14 +69,14 @@ for module in (single, single_sized, multi_silent):
 """,
                 threads=3,
                 rounds=2,
-                site=folder,
+                site=directory,
             )
             self.assertEqual(
                 {name: loaded[name] for name in ("single", "single_sized", "multi")},
                 {"single": "private", "single_sized": "private", "multi": "native"},
             )
             self.assertEqual(loaded["multi_silent"], "private")
-            self.assertEqual([n for n in os.listdir(folder) if n[0] == "."], [])
+            self.assertEqual([n for n in os.listdir(directory) if n[0] == "."], [])
 
     def test_libraries_that_call_python(self):
         """Modules of one interpreter share such a library; those of another have another copy."""
@@ -85,16 +85,16 @@ import user_a, user_b
 list_ = user_a.next()
 assert user_b.next() is list_ and list_ == [None, None], list_
 """
-        with tempfile.TemporaryDirectory() as folder:
+        with tempfile.TemporaryDirectory() as directory:
             for name in ("user_a", "user_b", "libhomefree-test-holder"):
-                shutil.copy(OWN_MODULES / f"{name}.so", folder)
-            loaded = self.fine(code, threads=3, rounds=2, site=folder)
+                shutil.copy(OWN_MODULES / f"{name}.so", directory)
+            loaded = self.fine(code, threads=3, rounds=2, site=directory)
             self.assertEqual((loaded["user_a"], loaded["user_b"]), ("private", "private"))
             self.fine(
                 code + "import os\nleft = [name for name in os.listdir(sys.path[1])]\n"
                 "assert sorted(left) == ['libhomefree-test-holder.so', 'user_a.so', 'user_b.so'], "
                 "left\n",
-                site=folder,
+                site=directory,
             )
 
     def test_borrowed_tables(self):
@@ -128,18 +128,18 @@ assert borrower.next(capsule) == id(borrower)
 
     def test_errors(self):
         """What a module's code raises arrives; a file that is none is an ImportError."""
-        with tempfile.TemporaryDirectory() as folder:
-            shutil.copy(MODULES / "failing.so", folder)
+        with tempfile.TemporaryDirectory() as directory:
+            shutil.copy(MODULES / "failing.so", directory)
             suffix = "import sysconfig; print(sysconfig.get_config_var('EXT_SUFFIX'))"
             suffix = subprocess.check_output([sys.executable, "-c", suffix], text=True).strip()
-            pathlib.Path(folder, "broken" + suffix).write_bytes(b"\x7fELF and no more")
-            done = self.start("import failing", site=folder)
+            pathlib.Path(directory, "broken" + suffix).write_bytes(b"\x7fELF and no more")
+            done = self.start("import failing", site=directory)
             self.assertEqual(done.returncode, 1)
             self.assertIn("the module says no", done.stderr)
-            done = self.start("import broken", site=folder)
+            done = self.start("import broken", site=directory)
             self.assertEqual(done.returncode, 1)
             self.assertIn("homefree cannot make a private copy", done.stderr)
-            self.assertEqual([n for n in os.listdir(folder) if n[0] == "."], [])
+            self.assertEqual([n for n in os.listdir(directory) if n[0] == "."], [])
 
     @unittest.skipUnless(numpys, "no NumPy for this CPython")
     def test_numpy(self):

@@ -230,7 +230,7 @@ static void post_a_fault(void *context)
         pause();
 }
 
-START_TEST(a_caretaker_names_what_was_posted)
+START_TEST(an_owner_thread_names_what_was_posted)
 {
     load_python();
     if (is_one_interpreter()) /* where the main one's thread runs it */
@@ -521,7 +521,7 @@ int main(int count, char **arguments)
 {
     TAKE_ARGUMENTS(&libpython);
     TCase *named = NEW_CASE(
-        "named", a_fatal_error_of_python_is_named, a_caretaker_names_what_was_posted,
+        "named", a_fatal_error_of_python_is_named, an_owner_thread_names_what_was_posted,
         a_crash_at_the_end_is_named, a_crash_at_the_start_is_named, a_thread_of_python_is_named,
         the_main_interpreter_is_named, a_thread_outside_is_named, what_hangs_is_named);
     tcase_add_loop_test(named, a_crash_names_interpreter_call_and_object, 0,

@@ -38,11 +38,11 @@ static struct maps maps_now(void)
 static int files_in(const char *path)
 {
     int files = 0;
-    DIR *folder = opendir(path);
-    ck_assert_ptr_nonnull(folder);
-    while (readdir(folder) != NULL)
+    DIR *directory = opendir(path);
+    ck_assert_ptr_nonnull(directory);
+    while (readdir(directory) != NULL)
         files++;
-    closedir(folder);
+    closedir(directory);
     return files;
 }
 

@@ -200,7 +200,7 @@ START_TEST(whoever_would_wait_for_itself_is_refused)
     ck_assert_int_eq(hf_session_attach(session), 0);
     ck_assert_int_eq(hf_interpreters_end(group, -1), -EDEADLK);
     hf_session_end(session);
-    if (!is_one_interpreter()) { /* on the caretaker's thread */
+    if (!is_one_interpreter()) { /* on the owner thread's thread */
         ck_assert_int_eq(hf_interpreters_post(stats_of(group, 0).id, try_inside, errors), 0);
         while (__atomic_load_n(&errors[1], __ATOMIC_ACQUIRE) == 0)
             sched_yield();

@@ -47,27 +47,28 @@ static const char model[] = "import os\n"
                             "    pipe = on\n";
 
 /* A package with a model, that is written by the interpreter with the index 0. */
-static const char package[] = "import os, sys, homefree.package\n"
-                              "def write(folder):\n"
-                              "    sys.path.insert(0, folder)\n"
-                              "    source = 'class Model:\\n'\n"
-                              "    source += '    def __call__(self, x): return self.base + x\\n'\n"
-                              "    with open(folder + '/shipped.py', 'w') as file:\n"
-                              "        file.write(source)\n"
-                              "    import shipped\n"
-                              "    model = shipped.Model()\n"
-                              "    model.base = 7\n"
-                              "    with homefree.package.Writer(folder + '/model.hfp') as writer:\n"
-                              "        writer.intern('shipped')\n"
-                              "        writer.add_pickle('models', 'model.pkl', model)\n"
-                              "        writer.add_text('models', 'notes.txt', 'none')\n"
-                              "    os.remove(folder + '/shipped.py')\n"
-                              "def cut(folder):\n"
-                              "    with open(folder + '/model.hfp', 'r+b') as file:\n"
-                              "        file.truncate(100)\n"
-                              "def remove(folder):\n"
-                              "    import shutil\n"
-                              "    shutil.rmtree(folder)\n";
+static const char package[] =
+    "import os, sys, homefree.package\n"
+    "def write(directory):\n"
+    "    sys.path.insert(0, directory)\n"
+    "    source = 'class Model:\\n'\n"
+    "    source += '    def __call__(self, x): return self.base + x\\n'\n"
+    "    with open(directory + '/shipped.py', 'w') as file:\n"
+    "        file.write(source)\n"
+    "    import shipped\n"
+    "    model = shipped.Model()\n"
+    "    model.base = 7\n"
+    "    with homefree.package.Writer(directory + '/model.hfp') as writer:\n"
+    "        writer.intern('shipped')\n"
+    "        writer.add_pickle('models', 'model.pkl', model)\n"
+    "        writer.add_text('models', 'notes.txt', 'none')\n"
+    "    os.remove(directory + '/shipped.py')\n"
+    "def cut(directory):\n"
+    "    with open(directory + '/model.hfp', 'r+b') as file:\n"
+    "        file.truncate(100)\n"
+    "def remove(directory):\n"
+    "    import shutil\n"
+    "    shutil.rmtree(directory)\n";
 
 static int64_t made_in(int index)
 {
@@ -205,13 +206,13 @@ END_TEST
 START_TEST(a_package_is_loaded_by_each)
 {
     struct hf_value error;
-    char path[sizeof scratch_folder + 16];
+    char path[sizeof scratch_directory + 16];
     make_scratch();
-    const struct hf_value folder = {.kind = HF_VALUE_TEXT, .as.text = scratch_folder};
+    const struct hf_value directory = {.kind = HF_VALUE_TEXT, .as.text = scratch_directory};
     load_python();
     group = group_of(2, package);
-    (void)result_of(group, 0, "__main__:write", &folder);
-    ck_assert_int_eq(chdir(scratch_folder), 0);
+    (void)result_of(group, 0, "__main__:write", &directory);
+    ck_assert_int_eq(chdir(scratch_directory), 0);
     ck_assert_int_eq(
         hf_replica_from_package(&replica, group, "model.hfp", "models", "model.pkl", &error), 0);
     ck_assert_int_eq(error.kind, HF_VALUE_NONE);
@@ -219,18 +220,18 @@ START_TEST(a_package_is_loaded_by_each)
     is_nine(0);
     is_nine(1);
     hf_replica_drop(replica);
-    snprintf(path, sizeof path, "%s/model.hfp", scratch_folder);
+    snprintf(path, sizeof path, "%s/model.hfp", scratch_directory);
     assert_raised(hf_replica_from_package(&replica, group, "model.hfp", "", "model.pkl", &error),
                   &error, "FileNotFoundError");
     assert_raised(hf_replica_from_package(&replica, group, path, NULL, "model.pkl", &error), &error,
                   "homefree.package.MissingMember");
     assert_raised(hf_replica_from_package(&replica, group, path, "models", "notes.txt", &error),
                   &error, "homefree.package.PackageError");
-    (void)result_of(group, 0, "__main__:cut", &folder);
+    (void)result_of(group, 0, "__main__:cut", &directory);
     assert_raised(hf_replica_from_package(&replica, group, path, "models", "model.pkl", &error),
                   &error, "homefree.package.DamagedPackage");
     ck_assert_int_eq(hf_replica_from_package(&replica, group, path, NULL, NULL, &error), -EINVAL);
-    (void)result_of(group, 0, "__main__:remove", &folder);
+    (void)result_of(group, 0, "__main__:remove", &directory);
     ck_assert_int_eq(hf_interpreters_end(group, -1), 0);
 }
 END_TEST

@@ -1,10 +1,10 @@
 """Runs a program once with each libpython of this machine: its last argument is the library's path.
 
-usage: with_libpythons.py [--package FOLDER [--wheels FOLDER]] new|old PROGRAM [argument…]
+usage: with_libpythons.py [--package DIRECTORY [--wheels DIRECTORY]] new|old PROGRAM [argument…]
 
 new: CPython 3.12 and later, and the newest free-threaded one (all that HOMEFREE_TEST_PYTHONS
 names); old: 3.9 to 3.11. PYTHONHOME is that CPython's. PYTHONPATH is the
-folder with the package `homefree`, or not set. With --wheels it has NumPy of that folder's
+directory with the package `homefree`, or not set. With --wheels it has NumPy of that directory's
 environments (homefree_wheels in tests/support/prepare.sh) as well; a CPython that has none there is
 left out. Without any CPython, the test is skipped.
 """
@@ -27,10 +27,10 @@ PRINT = (
 def libpython(python):
     """(prefix, path of the library) of a CPython; None if it has no shared one."""
     done = subprocess.run([python, "-c", PRINT], check=True, text=True, stdout=subprocess.PIPE)
-    prefix, folder, *names = done.stdout.splitlines()
+    prefix, directory, *names = done.stdout.splitlines()
     multiarch = sysconfig.get_config_var("MULTIARCH") or ""
     for name in names:
-        for place in (folder, f"{prefix}/lib", f"{prefix}/lib/{multiarch}"):
+        for place in (directory, f"{prefix}/lib", f"{prefix}/lib/{multiarch}"):
             path = Path(place, name.replace(".a", ".so"))
             if path.is_file():
                 return prefix, path
@@ -38,10 +38,10 @@ def libpython(python):
 
 
 def numpy_of(version, wheels):
-    """The folder with NumPy for a CPython, or None."""
-    for folder in site_packages(wheels, version):
-        if (folder / "numpy").is_dir():
-            return folder
+    """The directory with NumPy for a CPython, or None."""
+    for directory in site_packages(wheels, version):
+        if (directory / "numpy").is_dir():
+            return directory
     return None
 
 

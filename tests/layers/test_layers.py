@@ -1,6 +1,6 @@
 """The rooms alloc, shim, loader, satellites and python have no circles and no upward arrows.
 
-A unit is a source file with its header: the files of one stem in one folder. A unit uses another
+A unit is a source file with its header: the files of one stem in one directory. A unit uses another
 where it includes one of its files or where its object file needs a symbol that the other defines.
 ARCHITECTURE.md has the table of layers, lowest first. The test fails
 
@@ -8,8 +8,8 @@ ARCHITECTURE.md has the table of layers, lowest first. The test fails
 - where a unit uses one of a higher layer, or of a layer that its row of the table does not name, or
   where no unit uses one of a layer that the row names,
 - where a unit that is not listed below has a constructor,
-- where a source file belongs to no layer, or two have the same name in different folders (but for
-  installed headers, which users find by their folder).
+- where a source file belongs to no layer, or two have the same name in different directories (but for
+  installed headers, which users find by their directory).
 
 The interface of the heap's front end, alloc/heap/front_end.h, is a unit: what it declares may be
 called by everyone, and some of it is implemented above. That is the one place where calls go up.
@@ -17,10 +17,10 @@ called by everyone, and some of it is implemented above. That is the one place w
 A satellite defines functions of the core, which it calls through the core's table, once more under
 the same names. So what it defines counts in it alone.
 
-Usage: test_layers.py --source FOLDER --build FOLDER --jemalloc ARCHIVE --binaries FILE…
+Usage: test_layers.py --source DIRECTORY --build DIRECTORY --jemalloc ARCHIVE --binaries FILE…
                       --satellites FILE… [--print] [unittest arguments]
 
---binaries    what Meson links from our object files; their private folders lie beside them
+--binaries    what Meson links from our object files; their private directories lie beside them
 --satellites  the same of satellites
 --print       shows all arrows instead of testing
 """
@@ -58,7 +58,7 @@ BREACHES: set = set()
 # Units of libhomefree that have constructors. Nothing may be added. libhomefree-diagnose.so, which
 # is not read here, has alloc/diagnose/diagnosis and loader/diagnose/python_watch besides.
 CONSTRUCTORS = {"loader/init"}
-# File names that two folders share, known and to be changed. Nothing may be added.
+# File names that two directories share, known and to be changed. Nothing may be added.
 SAME_NAMES: set = set()
 
 
@@ -66,7 +66,7 @@ SAME_NAMES: set = set()
 
 
 def unit_of(path):
-    """The unit of a source file, by its path below the source folder."""
+    """The unit of a source file, by its path below the source directory."""
     path = PurePosixPath(path)
     return str(path.parent / path.name.split(".")[0])
 
@@ -89,7 +89,7 @@ def include_arrows(root):
         name = path.relative_to(root).as_posix()
         text = without_comments(path.read_text(encoding="utf-8"))
         for quoted in re.findall(r'^\s*#\s*include\s+[<"]([^>"]+)[>"]', text, flags=re.M):
-            places = [PurePosixPath(folder) / quoted for folder in ("", "alloc/include")]
+            places = [PurePosixPath(directory) / quoted for directory in ("", "alloc/include")]
             places.append(PurePosixPath(name).parent / quoted)
             for place in places:
                 if place.parts[0] in ROOMS and (root / place).is_file():
@@ -122,21 +122,21 @@ def global_symbols(paths):
     }
 
 
-def folder_of(binary):
+def directory_of(binary):
     """Where Meson puts the object files of a binary."""
     return (binary.parent / (binary.name + ".p")).resolve()
 
 
 def object_units(root, build, binaries):
     """The object files of the `binaries`: {path: unit}."""
-    folders = {folder_of(binary) for binary in binaries}
+    directories = {directory_of(binary) for binary in binaries}
     commands = json.loads((build / "compile_commands.json").read_text(encoding="utf-8"))
     units = {}
     for command in commands:
-        folder = Path(command["directory"])
-        output = (folder / command["output"]).resolve()
-        source = (folder / command["file"]).resolve()
-        if output.parent not in folders or not output.is_file():
+        directory = Path(command["directory"])
+        output = (directory / command["output"]).resolve()
+        source = (directory / command["file"]).resolve()
+        if output.parent not in directories or not output.is_file():
             continue
         if source.is_relative_to(build.resolve()):
             # Each function has a generated source, all made from shim/module.c.in.
@@ -172,7 +172,7 @@ def symbol_arrows(options):
     units = object_units(options.source, options.build, options.binaries + options.satellites)
     symbols = global_symbols(list(units))
     home = {}
-    of_satellite = {folder_of(satellite): {} for satellite in options.satellites}
+    of_satellite = {directory_of(satellite): {} for satellite in options.satellites}
     for path, (defined, _) in symbols.items():
         for name in defined:
             # The shim defines libc's names for modules.
@@ -328,12 +328,12 @@ class Constructors(Lists):
 
 class Names(Lists):
     def test_no_two_files_have_the_same_name(self):
-        folders = defaultdict(list)
+        directories = defaultdict(list)
         for path in source_files(options.source):
             name = path.relative_to(options.source)
             if name.name not in SHARED_NAMES and not name.is_relative_to("alloc/include"):
-                folders[name.name].append(name.as_posix())
-        same = {name: ", ".join(paths) for name, paths in folders.items() if len(paths) > 1}
+                directories[name.name].append(name.as_posix())
+        same = {name: ", ".join(paths) for name, paths in directories.items() if len(paths) > 1}
         unknown = [same[name] for name in sorted(same.keys() - SAME_NAMES)]
         self.must_be_none(unknown, "these have the same name")
         self.must_be_none(sorted(SAME_NAMES - same.keys()), "renamed: take out of SAME_NAMES")

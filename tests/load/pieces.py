@@ -1,4 +1,4 @@
-"""For the tests of load(): the modules that they load, in a folder of each test's own."""
+"""For the tests of load(): the modules that they load, in a directory of each test's own."""
 
 import os
 import pathlib
@@ -27,24 +27,24 @@ def refused(path, *texts, **options):
 
 class TestCase(support.TestCase):
     def setUp(self):
-        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="homefree-test-load-"))
-        self.folder.chmod(0o755)
-        self.addCleanup(shutil.rmtree, self.folder)
+        self.directory = pathlib.Path(tempfile.mkdtemp(prefix="homefree-test-load-"))
+        self.directory.chmod(0o755)
+        self.addCleanup(shutil.rmtree, self.directory)
 
     def take(self, name, to=None):
-        """Puts a module into the test's folder."""
-        path = self.folder / (to or f"{name}.so")
+        """Puts a module into the test's directory."""
+        path = self.directory / (to or f"{name}.so")
         path.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(MODULES / f"{name}.so", path)
         return path
 
-    def left(self, folder=None):
+    def left(self, directory=None):
         """What private copies have left behind."""
         found = []
-        for root, folders, files in os.walk(folder or self.folder):
+        for root, directories, files in os.walk(directory or self.directory):
             found += [
                 os.path.join(root, name)
-                for name in folders + files
+                for name in directories + files
                 if name.startswith((".homefree-", "homefree-"))
             ]
         return found

@@ -2,8 +2,8 @@
  * A private copy has every variable of its module to itself: exported, static, inline
  * (STB_GNU_UNIQUE) and thread-local ones, also where the original was loaded with RTLD_GLOBAL
  * first. What a library that it needs, or libstdc++, defines is everybody's. $ORIGIN means the
- * original's folder, at link time and at run time, wherever the copy lies: beside the original, or
- * (its folder cannot be written) elsewhere.
+ * original's directory, at link time and at run time, wherever the copy lies: beside the original,
+ * or (its directory cannot be written) elsewhere.
  *
  * usage: test-copy FRIEND MODULE…
  */
@@ -28,8 +28,8 @@ enum { MODULES_MAX = 8, NOBODY = 65534 };
 static const char *paths[MODULES_MAX];
 static int module_count;
 
-/* A folder as an installation has it: the modules, and their library in a folder below. */
-static char folder[] = "/tmp/homefree-test-copy-XXXXXX";
+/* A directory as an installation has it: the modules, and their library in a directory below. */
+static char directory[] = "/tmp/homefree-test-copy-XXXXXX";
 
 static void copy_file(const char *from, const char *to)
 {
@@ -48,17 +48,17 @@ static void copy_file(const char *from, const char *to)
 static void install(const char *library, char **modules, int count)
 {
     char path[PATH_MAX];
-    if (mkdtemp(folder) == NULL || chmod(folder, 0755) != 0)
+    if (mkdtemp(directory) == NULL || chmod(directory, 0755) != 0)
         exit(EXIT_FAILURE);
-    snprintf(path, sizeof path, "%s/friends", folder);
+    snprintf(path, sizeof path, "%s/friends", directory);
     if (mkdir(path, 0755) != 0)
         exit(EXIT_FAILURE);
-    snprintf(path, sizeof path, "%s/friends/%s", folder, strrchr(library, '/') + 1);
+    snprintf(path, sizeof path, "%s/friends/%s", directory, strrchr(library, '/') + 1);
     copy_file(library, path);
-    snprintf(path, sizeof path, "%s/friends/late.so", folder);
+    snprintf(path, sizeof path, "%s/friends/late.so", directory);
     copy_file(library, path);
     for (int i = 0; i < count; i++) {
-        snprintf(path, sizeof path, "%s/%s", folder, strrchr(modules[i], '/') + 1);
+        snprintf(path, sizeof path, "%s/%s", directory, strrchr(modules[i], '/') + 1);
         copy_file(modules[i], path);
         paths[module_count++] = strdup(path);
     }
@@ -67,9 +67,9 @@ static void install(const char *library, char **modules, int count)
 static void uninstall(void)
 {
     char command[PATH_MAX + 16];
-    snprintf(command, sizeof command, "rm -r %s", folder);
+    snprintf(command, sizeof command, "rm -r %s", directory);
     if (system(command) != 0)
-        fprintf(stderr, "%s: not removed\n", folder);
+        fprintf(stderr, "%s: not removed\n", directory);
 }
 
 static int find_dynamic(struct dl_phdr_info *info, size_t size, void *context)
@@ -162,7 +162,7 @@ static void check_copies(const char *path, int mode)
 
 static bool is_beside(const char *copy)
 {
-    return strncmp(copy, folder, strlen(folder)) == 0;
+    return strncmp(copy, directory, strlen(directory)) == 0;
 }
 
 START_TEST(after_the_original)
@@ -194,7 +194,7 @@ START_TEST(beside_the_original)
 }
 END_TEST
 
-/* As a user who may not write to the modules' folder. */
+/* As a user who may not write to the modules' directory. */
 START_TEST(elsewhere)
 {
     char copy[PATH_MAX];
@@ -202,7 +202,7 @@ START_TEST(elsewhere)
     if (geteuid() == 0)
         ck_assert_int_eq(setresuid(NOBODY, NOBODY, NOBODY), 0);
     else
-        ck_assert_int_eq(chmod(folder, 0555), 0);
+        ck_assert_int_eq(chmod(directory, 0555), 0);
     unsetenv("XDG_RUNTIME_DIR");
     unsetenv("TMPDIR");
     (void)open_copy(paths[_i], copy);
@@ -221,19 +221,19 @@ START_TEST(arguments_of_both)
     ck_assert_int_eq(hf_private_copy("", copy, sizeof copy), -EINVAL);
     ck_assert_int_eq(hf_private_copy(paths[0], NULL, 0), -EINVAL);
     ck_assert_int_eq(hf_private_copy(paths[0], copy, 10), -ENAMETOOLONG);
-    ck_assert_int_eq(hf_private_copy(folder, copy, sizeof copy), -EISDIR);
+    ck_assert_int_eq(hf_private_copy(directory, copy, sizeof copy), -EISDIR);
     ck_assert_int_eq(hf_private_copy("/dev/null", copy, sizeof copy), -EINVAL);
     ck_assert_int_eq(hf_private_copy("/proc/self/maps", copy, sizeof copy), -ENOEXEC);
-    snprintf(path, sizeof path, "%s/", folder);
+    snprintf(path, sizeof path, "%s/", directory);
     ck_assert_int_eq(hf_private_copy(path, copy, sizeof copy), -EISDIR);
-    snprintf(path, sizeof path, "%s/nothing.so", folder);
+    snprintf(path, sizeof path, "%s/nothing.so", directory);
     ck_assert_int_eq(hf_private_copy(path, copy, sizeof copy), -ENOENT);
-    snprintf(path, sizeof path, "%s/fifo.so", folder);
+    snprintf(path, sizeof path, "%s/fifo.so", directory);
     ck_assert_int_eq(mkfifo(path, 0600), 0);
     ck_assert_int_eq(hf_private_copy(path, copy, sizeof copy), -EINVAL);
     ck_assert_int_eq(hf_private_remove(NULL), -EINVAL);
     /* A relative path. */
-    ck_assert_int_eq(chdir(folder), 0);
+    ck_assert_int_eq(chdir(directory), 0);
     ck_assert_int_eq(hf_private_copy(strrchr(paths[0], '/') + 1, copy, sizeof copy), 0);
     ck_assert_msg(is_beside(copy), "%s", copy);
 }
@@ -244,7 +244,7 @@ static off_t copy_first(const char *name, char path[static PATH_MAX])
 {
     struct stat status;
     ck_assert_int_eq(stat(paths[0], &status), 0);
-    snprintf(path, PATH_MAX, "%s/%s", folder, name);
+    snprintf(path, PATH_MAX, "%s/%s", directory, name);
     copy_file(paths[0], path);
     return status.st_size;
 }

@@ -43,11 +43,11 @@ __attribute__((visibility("default"))) int unlink(const char *path)
 static int count_descriptors(void)
 {
     int count = 0;
-    DIR *folder = opendir("/proc/self/fd");
-    ck_assert_ptr_nonnull(folder);
-    while (readdir(folder) != NULL)
+    DIR *directory = opendir("/proc/self/fd");
+    ck_assert_ptr_nonnull(directory);
+    while (readdir(directory) != NULL)
         count++;
-    closedir(folder);
+    closedir(directory);
     return count;
 }
 

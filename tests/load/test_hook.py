@@ -1,7 +1,7 @@
 """The import hook: what import loads is checked, adopted or copied as load() does it, for the names
 that it is limited to, until it is removed; other modules are imported as before.
 
-usage: test_hook.py MODULES-FOLDER
+usage: test_hook.py MODULES-DIRECTORY
 """
 
 import importlib.util
@@ -21,14 +21,14 @@ class Hook(pieces.TestCase):
     def setUp(self):
         super().setUp()
         self.take("inner", "pack/inner.so")
-        (self.folder / "pack/__init__.py").write_text("from . import inner\n")
-        (self.folder / "pack/pure.py").write_text("answer = 42\n")
+        (self.directory / "pack/__init__.py").write_text("from . import inner\n")
+        (self.directory / "pack/pure.py").write_text("answer = 42\n")
         self.take("multi")
         self.take("single")
 
     def run_code(self, code, **environment):
         self.fine(
-            f"sys.path.insert(0, {str(self.folder)!r})\n" + code, prelude=PRELUDE, **environment
+            f"sys.path.insert(0, {str(self.directory)!r})\n" + code, prelude=PRELUDE, **environment
         )
 
     def test_package_is_adopted(self):
@@ -59,16 +59,16 @@ else:
 
     def distribution(self, name, *files, requires=()):
         """Installs the metadata of a distribution."""
-        folder = self.folder / f"{name.replace('-', '_')}-1.0.dist-info"
-        folder.mkdir()
+        directory = self.directory / f"{name.replace('-', '_')}-1.0.dist-info"
+        directory.mkdir()
         lines = ["Metadata-Version: 2.1", f"Name: {name}", "Version: 1.0"]
         lines += [f"Requires-Dist: {needed}" for needed in requires]
-        (folder / "METADATA").write_text("\n".join(lines) + "\n")
-        (folder / "RECORD").write_text("".join(f"{file},,\n" for file in files))
+        (directory / "METADATA").write_text("\n".join(lines) + "\n")
+        (directory / "RECORD").write_text("".join(f"{file},,\n" for file in files))
 
     def test_names_of_distributions(self):
         """As polars has its module in polars-runtime-32, and duckdb in _duckdb."""
-        (self.folder / "front.py").write_text("import multi\n")
+        (self.directory / "front.py").write_text("import multi\n")
         needed = ("front-runtime-32==1.0", "other>=1; python_version>'3'", 'front-x; extra == "x"')
         self.distribution("front", "front.py", requires=needed)
         self.distribution("front-runtime-32", "multi.so")
@@ -174,7 +174,7 @@ assert single.count() == 1 == pack.inner.count()
         self.assertEqual(self.left(), [])
 
     def test_refuses(self):
-        (self.folder / "broken.so").write_bytes(b"\x7fELF")
+        (self.directory / "broken.so").write_bytes(b"\x7fELF")
         self.take("newer")
         self.run_code("""
 homefree.import_hook()

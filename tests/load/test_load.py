@@ -1,7 +1,7 @@
 """homefree.load(): what it loads is routed and (if asked) adopted; what it refuses, it refuses with
 an ImportError that says why and what to do, before any code of the file runs; the process lives on.
 
-usage: test_load.py MODULES-FOLDER
+usage: test_load.py MODULES-DIRECTORY
 """
 
 import os
@@ -37,14 +37,14 @@ class Loads(pieces.TestCase):
         """)
 
     def test_relative_and_named(self):
-        self.take("inner", "some/folder/thing.so")
+        self.take("inner", "some/directory/thing.so")
         self.load(f"""
-            os.chdir({str(self.folder)!r})
-            module = homefree.load("some/folder/thing.so", name="pack.inner")
+            os.chdir({str(self.directory)!r})
+            module = homefree.load("some/directory/thing.so", name="pack.inner")
             assert module.__name__ == "pack.inner" and sys.modules["pack.inner"] is module
             assert os.path.isabs(module.__file__)
             try:
-                homefree.load("some/folder/thing.so", name="")
+                homefree.load("some/directory/thing.so", name="")
             except ValueError:
                 pass
             else:
@@ -102,14 +102,14 @@ class Loads(pieces.TestCase):
 
 class Refuses(pieces.TestCase):
     def test_missing(self):
-        self.refused(self.folder / "nothing.so", "No such file", "check the path")
+        self.refused(self.directory / "nothing.so", "No such file", "check the path")
 
-    def test_folder(self):
-        self.refused(self.folder, "it is a folder")
+    def test_directory(self):
+        self.refused(self.directory, "it is a directory")
 
     def test_fifo(self):
-        os.mkfifo(self.folder / "fifo.so")
-        self.refused(self.folder / "fifo.so", "not a regular file")
+        os.mkfifo(self.directory / "fifo.so")
+        self.refused(self.directory / "fifo.so", "not a regular file")
 
     def test_device(self):
         self.refused("/dev/zero", "not a regular file")
@@ -142,13 +142,13 @@ class Refuses(pieces.TestCase):
 
     def test_not_elf(self):
         for content in (b"", b"import os\n", b"\x7fELF", b"!<arch>\n" + bytes(100)):
-            path = self.folder / "multi.so"
+            path = self.directory / "multi.so"
             path.write_bytes(content)
             self.refused(path, "build or install it again")
 
     def test_truncated(self):
         whole = self.take("multi").read_bytes()
-        path = self.folder / "multi.so"
+        path = self.directory / "multi.so"
         for length in (40, 64, 200, 500, 1000):
             path.write_bytes(whole[:length])
             self.refused(path)
@@ -160,14 +160,14 @@ class Refuses(pieces.TestCase):
         machine = int.from_bytes(content[18:20], "little")
         for other in (183 if machine == 62 else 62, 3):
             content[18:20] = other.to_bytes(2, "little")
-            path = self.folder / "multi.so"
+            path = self.directory / "multi.so"
             path.write_bytes(content)
             self.refused(path, "this machine is", "build it for this machine")
 
     def test_class(self):
         content = bytearray(self.take("multi").read_bytes())
         content[4] = 1
-        path = self.folder / "multi.so"
+        path = self.directory / "multi.so"
         path.write_bytes(content)
         self.refused(path, "for this machine")
 
@@ -286,10 +286,10 @@ class Refuses(pieces.TestCase):
                 assert "jemalloc" in entry.reason and entry.state == "changed", entry
                 """,
                 prelude=pieces.PRELUDE + KINDS,
-                XDG_CACHE_HOME=str(self.folder / "cache"),
+                XDG_CACHE_HOME=str(self.directory / "cache"),
             )
-            self.assertEqual(len(list((self.folder / "cache/homefree/adopted").iterdir())), 1)
-            shutil.rmtree(self.folder / "cache")
+            self.assertEqual(len(list((self.directory / "cache/homefree/adopted").iterdir())), 1)
+            shutil.rmtree(self.directory / "cache")
 
     def test_routing_off(self):
         path = self.take("multi")
@@ -303,7 +303,7 @@ class Refuses(pieces.TestCase):
         )
 
     def test_missing_library(self):
-        """The library of the state modules belongs in a folder beside them and is missing."""
+        """The library of the state modules belongs in a directory beside them and is missing."""
         path = self.take("state-runpath", "state.so")
         self.refused(path, "PyInit_state")
 
@@ -356,8 +356,8 @@ class Refuses(pieces.TestCase):
 
     def test_missing_file_of_a_name_that_is_taken(self):
         self.take("multi")
-        before = f"homefree.load({str(self.folder / 'multi.so')!r})"
-        path = self.folder / "nowhere/multi.so"
+        before = f"homefree.load({str(self.directory / 'multi.so')!r})"
+        path = self.directory / "nowhere/multi.so"
         forget = "os.unsetenv('PHASE_RAN'); os.unsetenv('PHASE_CONSTRUCTED')"
         self.refused(path, "No such file", "check the path", before=f"{before}; {forget}")
 

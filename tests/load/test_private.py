@@ -1,7 +1,7 @@
 """Private copies in Python: each has globals of its own, in the main interpreter and in others,
 also of a module that Python loads once a process; debuggers find its symbols; no file is left.
 
-usage: test_private.py MODULES-FOLDER
+usage: test_private.py MODULES-DIRECTORY
 """
 
 import os
@@ -192,7 +192,7 @@ interpreters.destroy(interpreter)
                 assert "optional_static_tls" in str(error), error
             assert 1 <= len(made) < 100, len(made)
             assert [module.count() for module in made] == [1] * len(made)
-            assert len([n for n in os.listdir({str(self.folder)!r}) if n[0] == "."]) == len(made)
+            assert len([n for n in os.listdir({str(self.directory)!r}) if n[0] == "."]) == len(made)
         """)
 
     def test_errors_of_the_module(self):
@@ -207,7 +207,7 @@ interpreters.destroy(interpreter)
                 else:
                     raise AssertionError
                 assert "failing" not in sys.modules
-                assert os.listdir({str(self.folder)!r}) == ["failing.so"]
+                assert os.listdir({str(self.directory)!r}) == ["failing.so"]
         """)
 
 
@@ -283,8 +283,8 @@ class Files(pieces.TestCase):
             path.chmod(0o600 if path is not like[3] else 0o644)
         link = stale.with_name(stale.name + "-link")
         link.symlink_to("single.so")
-        folder = stale.with_name(stale.name + "-folder")
-        folder.mkdir()
+        directory = stale.with_name(stale.name + "-directory")
+        directory.mkdir()
         if os.geteuid() == 0:
             other = stale.with_name(stale.name + "-owner")
             other.write_bytes(b"")
@@ -293,7 +293,7 @@ class Files(pieces.TestCase):
             like.append(other)
         self.start_with("")
         self.assertFalse(stale.exists())
-        for path in [*like, link, folder]:
+        for path in [*like, link, directory]:
             self.assertTrue(os.path.lexists(path), path)
 
     def test_fork(self):
@@ -315,7 +315,7 @@ class Files(pieces.TestCase):
         self.assertEqual(self.left(), [])
 
     def elsewhere(self, **environment):
-        """Makes copies as a user who cannot write beside the original. Result: their folder."""
+        """Makes copies as a user who cannot write beside the original. Result: their directory."""
         before = "homefree.load"
         if os.geteuid() == 0:
             before += "; os.setresuid(65534, 65534, 65534)"
@@ -333,23 +333,23 @@ class Files(pieces.TestCase):
 
     def test_elsewhere(self):
         self.assertEqual(self.elsewhere(), "/tmp")
-        runtime = self.folder / "runtime"
-        temporary = self.folder / "temporary"
-        for folder in (runtime, temporary):
-            folder.mkdir()
+        runtime = self.directory / "runtime"
+        temporary = self.directory / "temporary"
+        for directory in (runtime, temporary):
+            directory.mkdir()
             if os.geteuid() == 0:
-                os.chown(folder, 65534, 65534)
+                os.chown(directory, 65534, 65534)
         names = {"XDG_RUNTIME_DIR": str(runtime), "TMPDIR": str(temporary)}
         self.assertEqual(self.elsewhere(**names), str(runtime))
-        # A folder that everybody may change is not safe; one that is missing cannot be used.
+        # A directory that everybody may change is not safe; one that is missing cannot be used.
         runtime.chmod(0o777)
         self.assertEqual(self.elsewhere(**names), str(temporary))
         temporary.rmdir()
         self.assertEqual(self.elsewhere(**names), "/tmp")
         self.assertEqual(self.elsewhere(TMPDIR="relative"), "/tmp")
 
-    # Mounts an empty file system with these options over a folder. The build folder stays in its
-    # place, even if the checkout is below the covered folder.
+    # Mounts an empty file system with these options over a directory. The build directory stays in its
+    # place, even if the checkout is below the covered directory.
     COVER = """
         cover() {
             cd "$build"
@@ -364,16 +364,16 @@ class Files(pieces.TestCase):
         }
         """
 
-    # What a process has left in a covered folder.
+    # What a process has left in a covered directory.
     FOUND = """
-def found(folder):
-    return sorted(name for name in os.listdir(folder)
-                  if not os.environ["build"].startswith(os.path.join(folder, name, "")))
+def found(directory):
+    return sorted(name for name in os.listdir(directory)
+                  if not os.environ["build"].startswith(os.path.join(directory, name, "")))
 """
 
     def mounted(self, script, code):
         """Runs Python code in a mount namespace of its own, after a shell script that mounts.
-        The module is in the current folder, $here, below the build folder."""
+        The module is in the current directory, $here, below the build directory."""
         if os.geteuid() != 0 or shutil.which("unshare") is None:
             self.skipTest("needs root to mount a file system")
         here = tempfile.mkdtemp(prefix="mounted-", dir=pieces.MODULES)
@@ -436,7 +436,7 @@ def found(folder):
         self.mounted(
             readonly + "cover /tmp noexec\n",
             """
-            refused("single.so", "set TMPDIR to a folder", private=True)
+            refused("single.so", "set TMPDIR to a directory", private=True)
             assert found("/tmp") == found("/var/tmp") == []
             """,
         )
@@ -448,10 +448,10 @@ class Debugger(pieces.TestCase):
         gdb = shutil.which("gdb")
         if gdb is None:
             self.skipTest("no gdb")
-        (self.folder / "friends").mkdir()
+        (self.directory / "friends").mkdir()
         self.take("libhomefree-test-friend", "friends/libhomefree-test-friend.so")
         path = self.take("state-runpath", "state.so")
-        script = self.folder / "script.py"
+        script = self.directory / "script.py"
         script.write_text(
             "import ctypes, homefree\n"
             "from homefree import _homefree\n"

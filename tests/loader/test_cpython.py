@@ -56,12 +56,12 @@ def main():
         print("no CPython from 3.6 on with ctypes")
         return 77
     with (
-        tempfile.TemporaryDirectory(prefix="homefree-cpython-") as folder,
+        tempfile.TemporaryDirectory(prefix="homefree-cpython-") as directory,
         concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool,
     ):
         copies = []
         for i in range(OBJECTS):
-            copies.append(os.path.join(folder, f"object-{i}.so"))
+            copies.append(os.path.join(directory, f"object-{i}.so"))
             shutil.copyfile(module, copies[-1])
         running = []
         for python, text in found:

@@ -88,18 +88,18 @@ END_TEST
 START_TEST(a_copy_of_the_file_is_another_module)
 {
     /* The same after another module was unloaded, so that the place is a used one. */
-    char folder[] = "/tmp/homefree-dlopen-hooks-XXXXXX", path[64], command[256];
-    ck_assert_ptr_nonnull(mkdtemp(folder));
+    char directory[] = "/tmp/homefree-dlopen-hooks-XXXXXX", path[64], command[256];
+    ck_assert_ptr_nonnull(mkdtemp(directory));
     void *first = load(user_path, RTLD_LAZY);
     dlclose(first);
     for (int i = 0; i < 3; i++) {
-        snprintf(path, sizeof path, "%s/copy-%d.so", folder, i);
+        snprintf(path, sizeof path, "%s/copy-%d.so", directory, i);
         snprintf(command, sizeof command, "cp '%s' '%s'", user_path, path);
         ck_assert_int_eq(system(command), 0);
         assert_user_is_routed(user_of(load(path, RTLD_LAZY)));
         ck_assert_int_eq(unlink(path), 0);
     }
-    ck_assert_int_eq(rmdir(folder), 0);
+    ck_assert_int_eq(rmdir(directory), 0);
 }
 END_TEST
 

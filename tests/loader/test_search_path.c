@@ -28,7 +28,7 @@ static const struct opener *load_opener(const char *path, const char *function)
     return ((opener_function *)symbol_of(load(path, RTLD_NOW), function))();
 }
 
-/* Asserts that the module is the one in the folder and, if routing is on, that it is routed. */
+/* Asserts that the module is the one in the directory and, if routing is on, that it is routed. */
 static void assert_is_found(const struct opener *opener, void *handle)
 {
     ck_assert_msg(handle != NULL, "%s", opener->error());

@@ -106,13 +106,13 @@ BETWEEN = {
 
 def pythons(build):
     """Those with NumPy."""
-    for folder in sorted((build / "wheels").glob("cpython-3.*")):
-        python = folder / "bin/python"
-        version = tuple(map(int, folder.name.rpartition("-")[2].rstrip("t").split(".")))
-        if version < (3, 12) or folder.name.endswith("t"):
+    for directory in sorted((build / "wheels").glob("cpython-3.*")):
+        python = directory / "bin/python"
+        version = tuple(map(int, directory.name.rpartition("-")[2].rstrip("t").split(".")))
+        if version < (3, 12) or directory.name.endswith("t"):
             continue
         if subprocess.run([python, "-c", "import numpy"], capture_output=True).returncode == 0:
-            yield folder.name, python
+            yield directory.name, python
 
 
 def judge(name, document):
@@ -143,8 +143,8 @@ def judge(name, document):
 def main():
     build, seconds = Path(sys.argv[1]).resolve(), float(sys.argv[2])
     end, ran, good = time.monotonic() + seconds, 0, True
-    with tempfile.TemporaryDirectory() as folder:
-        Path(folder, "crossers.py").write_text(MODULE)
+    with tempfile.TemporaryDirectory() as directory:
+        Path(directory, "crossers.py").write_text(MODULE)
         for name, python in pythons(build):
             if ran and time.monotonic() > end:
                 break
@@ -162,7 +162,7 @@ def main():
                     "/ homefree first",
                     "crossers",
                 ],
-                cwd=folder,
+                cwd=directory,
                 env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(build / "python")},
                 stdout=subprocess.PIPE,
                 text=True,

@@ -2,7 +2,7 @@
 """Packages that hypothesis makes up and changes (tests/package/test_fuzzed.py), each time others,
 until the time is over.
 
-usage: tests/long/packages.py [--build FOLDER] SECONDS
+usage: tests/long/packages.py [--build DIRECTORY] SECONDS
 
 Exit status: 0 passed, 1 failed, 77 hypothesis is missing.
 """

@@ -2,12 +2,12 @@
 """homefree in every CPython from 3.9 on: `pip wheel .` as a user types it, the wheel's tag, and in
 an environment with the wheel the tests of the package, `homefree test` and `pytest --homefree`.
 
-usage: tests/long/pythons.py [--build FOLDER] [--python FILE]… [SECONDS]
+usage: tests/long/pythons.py [--build DIRECTORY] [--python FILE]… [SECONDS]
 
 One wheel serves all that have a GIL; it is built with the oldest. Each free-threaded one gets its
 own. Besides those on the machine, 3.14 and the free-threaded 3.13 and 3.14 are built from Debian's
 source (tests/support/debian-cpython.sh), which takes five minutes each once, while time is left.
-jemalloc and the libraries that tests load come from the build folder. pip fetches meson-python and
+jemalloc and the libraries that tests load come from the build directory. pip fetches meson-python and
 pytest.
 """
 
@@ -78,8 +78,8 @@ def run(*command, seconds=600, **variables):
 class Work:
     def __init__(self, options):
         self.build = options.build.resolve()
-        self.folder = self.build / "long/pythons"
-        self.folder.mkdir(parents=True, exist_ok=True)
+        self.directory = self.build / "long/pythons"
+        self.directory.mkdir(parents=True, exist_ok=True)
         self.end = time.monotonic() + options.seconds
         self.failed = 0
         self.tests = 0
@@ -94,53 +94,53 @@ class Work:
     def environment(self, python, text):
         """A virtual environment with the newest pip: older ones, and Debian's, do not know the tags
         of free-threaded CPythons."""
-        folder = self.folder / text
-        status, said = run(python, "-m", "venv", "--clear", "--without-pip", folder)
+        directory = self.directory / text
+        status, said = run(python, "-m", "venv", "--clear", "--without-pip", directory)
         if status == 0:
-            status, said = run(sys.executable, "-m", "pip", "--python", folder / "bin/python",
+            status, said = run(sys.executable, "-m", "pip", "--python", directory / "bin/python",
                                "install", "-q", "--ignore-installed", "pip")  # fmt: skip
         if status != 0:
             raise RuntimeError(f"no environment: {said.strip()[-300:]}")
-        return folder
+        return directory
 
     def wheel(self, environment, tag):
         """A wheel made by this environment's Python; its name must have the tag."""
-        folder = self.folder / "wheels" / tag
-        for old in folder.glob("*.whl"):
+        directory = self.directory / "wheels" / tag
+        for old in directory.glob("*.whl"):
             old.unlink()
         jemalloc = f"--config-settings=setup-args=-Djemalloc_build={self.build}"
-        status, said = self.pip(environment, "wheel", "--no-deps", "-w", folder, jemalloc, ROOT)
-        made = list(folder.glob("*.whl"))
+        status, said = self.pip(environment, "wheel", "--no-deps", "-w", directory, jemalloc, ROOT)
+        made = list(directory.glob("*.whl"))
         if status != 0 or len(made) != 1 or f"-{tag}-linux_" not in made[0].name:
             raise RuntimeError(f"no wheel {tag}: {[file.name for file in made]} {said[-600:]}")
         return made[0]
 
     def modules(self, environment):
-        """A folder with the modules of tests/harness, compiled for this CPython."""
+        """A directory with the modules of tests/harness, compiled for this CPython."""
         code = "import sysconfig as s; print(s.get_path('include'), s.get_config_var('EXT_SUFFIX'))"
         headers, suffix = run(environment / "bin/python", "-c", code)[1].split()
-        folder = environment / "modules"
-        folder.mkdir()
+        directory = environment / "modules"
+        directory.mkdir()
         for name, (source, *words) in MODULES.items():
             status, said = run(
                 *("cc", "-shared", "-fPIC", "-pthread", "-O1", f"-I{headers}", *words),
-                *(ROOT / "tests/harness" / source, "-o", folder / f"{name}{suffix}"),
+                *(ROOT / "tests/harness" / source, "-o", directory / f"{name}{suffix}"),
             )
             if status != 0:
                 raise RuntimeError(f"{name} cannot be compiled: {said[-600:]}")
-        return folder
+        return directory
 
     def environments(self, environment):
-        """A folder with the environment as tests/pytest_plugin looks for it."""
-        folder = environment / "environments"
-        folder.mkdir()
-        (folder / "pytest").symlink_to(environment)
+        """A directory with the environment as tests/pytest_plugin looks for it."""
+        directory = environment / "environments"
+        directory.mkdir()
+        (directory / "pytest").symlink_to(environment)
         status, said = self.pip(environment, "install", "pytest", "pytest-xdist", "pytest-asyncio")
         if status == 0:
             (environment / "ready").touch()
         else:
             print(f"no pytest: {said.strip()[-300:]}")
-        return folder
+        return directory
 
     def test(self, python, text, wheel, programs):
         """Installs the wheel for one CPython and runs the programs there. Result: a figure."""

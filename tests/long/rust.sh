@@ -3,7 +3,7 @@
 # since not every machine reaches Rust's registry: of the release that has PyO3 0.22, downloaded from
 # the archive that apt has configured, unpacked beside the build, and kept there.
 #
-#   tests/long/rust.sh [BUILD]        the build folder of the tree (build)
+#   tests/long/rust.sh [BUILD]        the build directory of the tree (build)
 #
 # Exit status: 0 passed, 77 something is missing, which the last line names.
 set -eu

@@ -34,9 +34,9 @@ def program():
 class Run(unittest.TestCase):
     def setUp(self):
         self.run_program = program()
-        self.folder = tempfile.TemporaryDirectory()
-        self.addCleanup(self.folder.cleanup)
-        self.build = pathlib.Path(self.folder.name)
+        self.directory = tempfile.TemporaryDirectory()
+        self.addCleanup(self.directory.cleanup)
+        self.build = pathlib.Path(self.directory.name)
         (self.build / "build.ninja").touch()
         self.run_program.PARTS = []
         self.run_program.PATIENCE = 0.2
@@ -107,7 +107,7 @@ class Run(unittest.TestCase):
         self.assertRegex(table, r"hangs +begun +failed: it still ran after 1 s")
 
     def test_interrupted_it_says_what_was_done(self):
-        read, write = (pathlib.Path(self.folder.name) / "begun",) * 2
+        read, write = (pathlib.Path(self.directory.name) / "begun",) * 2
         self.part("first", "echo 7")
         self.part("second", f"mkfifo {read}; echo 8; echo >{write}; sleep 1000")
         self.part("third", "echo 9")

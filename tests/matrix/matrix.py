@@ -263,10 +263,10 @@ print(library.hf_adopt_file(sys.argv[2].encode(), text, ctypes.c_size_t(4096)), 
 
 
 class Builder:
-    """Builds each object once, into a folder."""
+    """Builds each object once, into a directory."""
 
-    def __init__(self, build, folder, libraries):
-        self.folder = folder
+    def __init__(self, build, directory, libraries):
+        self.directory = directory
         self.build = build
         self.search = [f"-L{libraries}"] if libraries else []
         flags = subprocess.run(
@@ -283,7 +283,7 @@ class Builder:
 
     def make(self, name, command):
         """The path of what a command makes with -o; several threads may ask for it at once."""
-        path = self.folder / name
+        path = self.directory / name
         with self.lock:
             building = self.made.setdefault(name, threading.Lock())
         with building:
@@ -335,7 +335,7 @@ class Builder:
         """The copy of an object in which its allocator's functions lead to the heap."""
         result, _, text = succeed(
             [sys.executable, "-c", ADOPT, self.build / "loader/libhomefree.so.1", side],
-            XDG_CACHE_HOME=str(self.folder),
+            XDG_CACHE_HOME=str(self.directory),
         ).partition(" ")
         if int(result) != 1:
             raise Failure(f"{side} cannot be adopted: {text}")
@@ -357,7 +357,7 @@ def digest(*parts):
 def missing(builder):
     """Libraries and linkers that this machine lacks, by what they leave out."""
     lacks = {}
-    source = builder.folder / "probe.cc"
+    source = builder.directory / "probe.cc"
     # Needs the part of an archive that some releases compile for programs alone.
     source.write_text(
         "#include <cstdlib>\nvoid *(*volatile function)(std::size_t) = std::malloc;\n"
@@ -372,7 +372,7 @@ def missing(builder):
             *builder.search,
             *allocator.libraries,
             "-o",
-            builder.folder / "probe",
+            builder.directory / "probe",
         ]
         if subprocess.run(probe, capture_output=True).returncode != 0:
             lacks[allocator.name] = allocator.libraries[0]
@@ -421,7 +421,7 @@ def run(builder, configuration, chosen):
     if library is not None:
         environment["LD_PRELOAD"] = library
     if configuration.preload == "diagnose":
-        environment["HOMEFREE_DIAGNOSE"] = f"mode:report,folder:{builder.folder}/reports"
+        environment["HOMEFREE_DIAGNOSE"] = f"mode:report,directory:{builder.directory}/reports"
     result = subprocess.run(
         command, env=environment, capture_output=True, text=True, errors="replace", timeout=1800
     )
@@ -484,19 +484,21 @@ def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--build", type=pathlib.Path, required=True, help="homefree's build folder")
+    parser.add_argument(
+        "--build", type=pathlib.Path, required=True, help="homefree's build directory"
+    )
     parser.add_argument("--sample", action="store_true", help="a few, chosen by the commit")
     parser.add_argument("--thin", type=int, default=1, metavar="N", help="every Nth cell")
     parser.add_argument("--seconds", type=float, help="for how long")
     parser.add_argument("--only", metavar="PATTERN", default="*", help="configurations, by name")
     parser.add_argument("--cell", help="this cell alone")
     parser.add_argument("--list", action="store_true", help="list the configurations")
-    parser.add_argument("--libraries", metavar="FOLDER", help="where else to look for libraries")
+    parser.add_argument("--libraries", metavar="DIRECTORY", help="where else to look for libraries")
     parser.add_argument("-j", type=int, default=os.cpu_count(), dest="jobs", help="processes")
     options = parser.parse_args()
     seed = commit()
-    with tempfile.TemporaryDirectory(prefix="homefree-matrix-") as folder:
-        builder = Builder(options.build.resolve(), pathlib.Path(folder), options.libraries)
+    with tempfile.TemporaryDirectory(prefix="homefree-matrix-") as directory:
+        builder = Builder(options.build.resolve(), pathlib.Path(directory), options.libraries)
         lacks = missing(builder)
         for name, what in lacks.items():
             print(f"left out: {name}, because {what} cannot be linked here", file=sys.stderr)

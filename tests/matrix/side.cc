@@ -96,11 +96,11 @@ static void *by_open_memstream(size_t size)
     return text;
 }
 
-static char *read_line(char *line, size_t room, size_t size)
+static char *read_line(char *line, size_t capacity, size_t size)
 {
     char *text = (char *)long_string(size);
     FILE *stream = fmemopen(text, size, "r");
-    if (stream == NULL || getline(&line, &room, stream) < 0) {
+    if (stream == NULL || getline(&line, &capacity, stream) < 0) {
         free(line);
         line = NULL;
     }

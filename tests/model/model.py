@@ -5,7 +5,7 @@ Hypothesis invents the sequences; a real process (world.c) with real allocators 
 carries them out. After each step every block's owner, size and contents are compared, and how many
 blocks of the heap are left. What fails is shrunk to a few steps and printed as a program.
 
-usage: model.py [--build FOLDER]
+usage: model.py [--build DIRECTORY]
     --seconds N   for how long; 0: a fixed number of examples
     --seed TEXT   which sequences: by default the commit's name, with --seconds others each time
     --turn N      the first of them: "seed TEXT/N/WHAT" is printed
@@ -89,7 +89,7 @@ class Process:
         if preload is not None:
             environment["LD_PRELOAD"] = str(preload)
         if preload is not None and "diagnose" in preload.name:
-            environment["HOMEFREE_DIAGNOSE"] = f"mode:report,folder:{reports}"
+            environment["HOMEFREE_DIAGNOSE"] = f"mode:report,directory:{reports}"
         self.environment = environment
         library = str(preload or options.homefree)
         self.command = [options.world, library, options.libpython or "-"]
@@ -482,9 +482,11 @@ def figures(began):
 def libpython():
     """The libpython of this interpreter, if it has a shared one."""
     name = (sysconfig.get_config_var("INSTSONAME") or "").replace(".a", ".so")
-    folders = [sysconfig.get_config_var("LIBDIR") or ""]
-    folders.append(os.path.join("/usr/lib", sysconfig.get_config_var("MULTIARCH") or ""))
-    for path in (os.path.join(folder, name + end) for folder in folders for end in ("", ".1.0")):
+    directories = [sysconfig.get_config_var("LIBDIR") or ""]
+    directories.append(os.path.join("/usr/lib", sysconfig.get_config_var("MULTIARCH") or ""))
+    for path in (
+        os.path.join(directory, name + end) for directory in directories for end in ("", ".1.0")
+    ):
         if name and os.path.isfile(path):
             return path
     return None
@@ -498,11 +500,11 @@ def main():
     parser.add_argument("--turn", type=int, default=0)
     parser.add_argument("--start", action="append", choices=("plain", "preload", "diagnose"))
     options = parser.parse_args()
-    folder = options.build.resolve() / "tests/model"
+    directory = options.build.resolve() / "tests/model"
     loader = options.build.resolve() / "loader"
-    options.world = folder / "model-world"
+    options.world = directory / "model-world"
     options.homefree = loader / "libhomefree.so.1"
-    paths = {path.stem.partition("-")[2]: path for path in folder.glob("model-*.so")}
+    paths = {path.stem.partition("-")[2]: path for path in directory.glob("model-*.so")}
     options.paths = {"runtime": "libstdc++.so.6", **paths}
     options.libpython = libpython()
     options.seed = options.seed or (secrets.token_hex(4) if options.seconds else commit())

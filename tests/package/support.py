@@ -1,4 +1,4 @@
-"""For the tests of homefree.package: modules to package, in a folder that is on sys.path, and what
+"""For the tests of homefree.package: modules to package, in a directory that is on sys.path, and what
 must be in every exception."""
 
 import contextlib
@@ -62,11 +62,11 @@ class TestCase(unittest.TestCase):
     maxDiff = None
 
     def setUp(self):
-        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="homefree-test-"))
-        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
-        self.sources = self.folder / "sources"
+        self.directory = pathlib.Path(tempfile.mkdtemp(prefix="homefree-test-"))
+        self.addCleanup(shutil.rmtree, self.directory, ignore_errors=True)
+        self.sources = self.directory / "sources"
         self.sources.mkdir()
-        self.path = self.folder / "model.hfp"
+        self.path = self.directory / "model.hfp"
         sys.path.insert(0, str(self.sources))
         self.addCleanup(sys.path.remove, str(self.sources))
         self.before = set(sys.modules)
@@ -74,12 +74,12 @@ class TestCase(unittest.TestCase):
         self.addCleanup(sys.meta_path.__setitem__, slice(None), list(sys.meta_path))
 
     def forget(self):
-        """Forget what the test imported from its folders."""
+        """Forget what the test imported from its directories."""
         for name in set(sys.modules) - self.before:
             file = getattr(sys.modules[name], "__file__", None) or ""
-            folders = [str(one) for one in getattr(sys.modules[name], "__path__", ())]
+            directories = [str(one) for one in getattr(sys.modules[name], "__path__", ())]
             if name.startswith("<package ") or any(
-                one.startswith(str(self.folder)) for one in (file, *folders)
+                one.startswith(str(self.directory)) for one in (file, *directories)
             ):
                 del sys.modules[name]
         sys.path_importer_cache.clear()
@@ -129,8 +129,8 @@ class TestCase(unittest.TestCase):
             yield writer
 
     def nothing_but(self, *names):
-        """The test's folder holds these files: nothing that was begun is left."""
-        found = sorted(one.name for one in self.folder.iterdir() if one.name != "sources")
+        """The test's directory holds these files: nothing that was begun is left."""
+        found = sorted(one.name for one in self.directory.iterdir() if one.name != "sources")
         self.assertEqual(found, sorted(names))
 
 

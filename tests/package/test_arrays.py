@@ -82,9 +82,9 @@ class Arrays(support.TestCase):
         }
         values["again"] = values["plain"]
         values["plain"].flags.writeable = False
-        for folder in (False, True):
-            path = self.path = self.folder / f"{folder}.hfp"
-            self.write(values, folder=folder)
+        for directory in (False, True):
+            path = self.path = self.directory / f"{directory}.hfp"
+            self.write(values, directory=directory)
             for mapped in (False, True):
                 loaded = self.reader(mapped=mapped).load_pickle("models", "model.pkl")
                 self.assertEqual(loaded.keys(), values.keys())

@@ -45,22 +45,22 @@ SUFFIX = sysconfig.get_config_var("EXT_SUFFIX")
 
 
 def setUpModule():
-    global BUILT, FOLDER
+    global BUILT, DIRECTORY
     include = sysconfig.get_path("include")
     if not os.path.exists(os.path.join(include, "Python.h")):
         raise unittest.SkipTest("this Python has no headers")
-    FOLDER = pathlib.Path(tempfile.mkdtemp(prefix="homefree-test-"))
-    unittest.addModuleCleanup(shutil.rmtree, FOLDER)
-    (FOLDER / "counter.c").write_text(SOURCE)
-    BUILT = FOLDER / f"counter{SUFFIX}"
-    words = ["cc", "-shared", "-fPIC", f"-I{include}", "-o", BUILT, FOLDER / "counter.c"]
+    DIRECTORY = pathlib.Path(tempfile.mkdtemp(prefix="homefree-test-"))
+    unittest.addModuleCleanup(shutil.rmtree, DIRECTORY)
+    (DIRECTORY / "counter.c").write_text(SOURCE)
+    BUILT = DIRECTORY / f"counter{SUFFIX}"
+    words = ["cc", "-shared", "-fPIC", f"-I{include}", "-o", BUILT, DIRECTORY / "counter.c"]
     subprocess.run(words, check=True)
 
 
 class Extensions(support.TestCase):
     def setUp(self):
         super().setUp()
-        self.temporary = self.folder / "temporary"
+        self.temporary = self.directory / "temporary"
         self.temporary.mkdir(mode=0o700)
         self.places = {"TMPDIR": str(self.temporary), "XDG_RUNTIME_DIR": ""}
         self.head = f"""
@@ -110,16 +110,16 @@ def extracted():
         self.assertEqual(self.reader().import_module("user").counter.next(), 1)
 
     def test_the_files_are_private_and_go(self):
-        for folder in (False, True):
-            self.write(folder=folder)
+        for directory in (False, True):
+            self.write(directory=directory)
             self.run_code("""
 user = package.Reader(path).import_module("app.user")
 assert user.next() == 1
 [file] = extracted()
 assert stat.S_IMODE(os.stat(file).st_mode) == 0o600
-[folder] = os.listdir(places)
-assert folder.startswith("homefree-package-"), folder
-assert stat.S_IMODE(os.stat(os.path.join(places, folder)).st_mode) == 0o700
+[directory] = os.listdir(places)
+assert directory.startswith("homefree-package-"), directory
+assert stat.S_IMODE(os.stat(os.path.join(places, directory)).st_mode) == 0o700
 pid = os.fork()
 if pid == 0:
     assert user.next() == 2
@@ -131,14 +131,14 @@ assert extracted() == [file]
 package.Reader(path).close()
 """)
             self.assertEqual(os.listdir(self.temporary), [])
-            self.path.unlink() if not folder else None
+            self.path.unlink() if not directory else None
 
     def test_the_files_of_a_killed_process_go(self):
         self.write()
         kill = "package.Reader(path).import_module('app.user')\nos.kill(os.getpid(), 9)\n"
         self.run_code(kill, -signal.SIGKILL)
         self.assertEqual(len(os.listdir(self.temporary)), 1)
-        # A folder of a process that lives, and what merely looks alike.
+        # A directory of a process that lives, and what merely looks alike.
         other = self.temporary / "homefree-package-modules-other"
         other.mkdir(mode=0o755)
         use = "package.Reader(path).import_module('app.user')\n"
@@ -158,7 +158,7 @@ assert not extracted()
     def test_a_file_for_another_python(self):
         with self.writer() as writer:
             writer.add_source("app", "", package=True)
-            other = FOLDER / "counter.cpython-38-x86_64-linux-gnu.so"
+            other = DIRECTORY / "counter.cpython-38-x86_64-linux-gnu.so"
             shutil.copy(BUILT, other)
             writer.add_extension("app.counter", other)
         with self.refused(package.RefusedImport, "for other Pythons (counter.cpython-38-x86"):
@@ -179,7 +179,7 @@ assert not extracted()
             self.reader().import_module("app.user")
 
     def test_a_file_that_is_no_extension_module(self):
-        broken = FOLDER / f"broken{SUFFIX}"
+        broken = DIRECTORY / f"broken{SUFFIX}"
         broken.write_bytes(b"no ELF file")
         with self.writer() as writer:
             writer.add_extension("broken", broken)

@@ -29,7 +29,7 @@ class Hostile(support.TestCase):
     def setUp(self):
         super().setUp()
         # Whatever runs of a package writes here.
-        self.ran = self.folder / "ran"
+        self.ran = self.directory / "ran"
         self.run_code = f"open({str(self.ran)!r}, 'w').close()\n"
 
     def make(self, members=None, manifest=None, change=None, zipped=None):
@@ -201,7 +201,7 @@ class Zips(Hostile):
         with self.assertRaises(FileNotFoundError):
             self.reader()
         os.mkfifo(self.path)
-        self.damaged("neither a file nor a folder")
+        self.damaged("neither a file nor a directory")
 
     def test_changed_while_it_is_open(self):
         self.write()
@@ -218,9 +218,9 @@ class Zips(Hostile):
         self.assertEqual(reader.load_text("", "words"), "text" * 50)
 
 
-class Folders(Hostile):
+class Directories(Hostile):
     def write(self):
-        with self.writer(folder=True) as writer:
+        with self.writer(directory=True) as writer:
             writer.add_source("app", "", package=True)
             writer.add_text("app", "words", "text")
 
@@ -228,7 +228,7 @@ class Folders(Hostile):
         for name in ("app/words", "app"):
             self.write()
             path = self.path / name
-            other = self.folder / "other"
+            other = self.directory / "other"
             path.rename(other)
             path.symlink_to(other)
             self.damaged(name, "link")
@@ -257,7 +257,7 @@ class Folders(Hostile):
         (self.path / "app/words").unlink()
         self.damaged("app/words", "missing")
 
-    def test_deep_folders(self):
+    def test_deep_directories(self):
         self.write()
         deep = self.path.joinpath(*["d"] * 40)
         deep.mkdir(parents=True)
@@ -360,9 +360,9 @@ class Manifests(Hostile):
         )
         self.damaged("a", "buffers are not in the package")
 
-    def test_a_file_that_is_a_folder(self):
+    def test_a_file_that_is_a_directory(self):
         self.make({"a.so": ("extension", b""), "a.so/b/c": ("resource", b"")})
-        self.damaged("a.so", "folder of another")
+        self.damaged("a.so", "directory of another")
 
     def test_modules_that_contradict(self):
         self.make({"app.py": ("source", b""), "app/__init__.py": ("source", b"")})
@@ -403,7 +403,7 @@ class Manifests(Hostile):
             with self.refused(package.RefusedPickle):
                 self.reader().load_pickle("", "a.pkl")
 
-    def test_many_modules_in_many_folders(self):
+    def test_many_modules_in_many_directories(self):
         members = {
             f"{'a.' * 30}m{number}.py".replace(".", "/")[:-3] + ".py": None
             for number in range(20000)

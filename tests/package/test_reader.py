@@ -116,11 +116,11 @@ class Modules(support.TestCase):
     def test_two_packages_with_the_same_names(self):
         readers = []
         for number in (1, 2):
-            with package.Writer(self.folder / f"{number}.hfp") as writer:
+            with package.Writer(self.directory / f"{number}.hfp") as writer:
                 writer.add_source("app", "", package=True)
                 writer.add_source("app.value", f"VALUE = {number}\nclass A: number = {number}\n")
                 writer.add_source("app.user", "import app.value\nfrom .value import A\n")
-            readers.append(package.Reader(self.folder / f"{number}.hfp"))
+            readers.append(package.Reader(self.directory / f"{number}.hfp"))
             self.addCleanup(readers[-1].close)
         users = [reader.import_module("app.user") for reader in readers]
         self.assertEqual([one.app.value.VALUE for one in users], [1, 2])
@@ -380,7 +380,7 @@ class Resources(support.TestCase):
         self.assertIn("user.py", shown.stdout)
         self.assertIn("needs: numpy", shown.stdout)
         self.assertEqual(run("verify", str(self.path)).returncode, 0)
-        self.assertEqual(run("show", str(self.folder / "none")).returncode, 3)
+        self.assertEqual(run("show", str(self.directory / "none")).returncode, 3)
         data = bytearray(self.path.read_bytes())
         data[data.index(b"import numpy")] ^= 1
         self.path.write_bytes(data)

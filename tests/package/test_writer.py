@@ -301,7 +301,7 @@ class Files(support.TestCase):
             self.fill(writer)
         with zipfile.ZipFile(self.path) as old:
             for method in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-                path = self.folder / "other.hfp"
+                path = self.directory / "other.hfp"
                 with zipfile.ZipFile(path, "w", method) as new:
                     new.writestr("app/", "")
                     for name in reversed(old.namelist()):
@@ -309,19 +309,19 @@ class Files(support.TestCase):
                 with package.Reader(path, verify=True) as reader:
                     self.assertEqual(reader.load_pickle("models", "model.pkl")(1), 1000)
 
-    def test_a_folder(self):
-        with self.writer(folder=True) as writer:
+    def test_a_directory(self):
+        with self.writer(directory=True) as writer:
             self.fill(writer)
         reader = self.reader(verify=True)
         self.assertEqual(reader.load_pickle("models", "model.pkl")(1), 1000)
         self.assertEqual(self.path.stat().st_mode & 0o777, 0o777 & ~_umask())
         self.nothing_but("model.hfp")
-        with package.Writer(self.folder / "zip.hfp") as zipped:
+        with package.Writer(self.directory / "zip.hfp") as zipped:
             self.fill(zipped)
         self.assertEqual(writer.sha256, zipped.sha256)
-        for folder in (False, True):
+        for directory in (False, True):
             with self.refused(package.PackageError, "already"):
-                self.writer(folder=folder)
+                self.writer(directory=directory)
 
     def test_nothing_is_left_of_a_failure(self):
         with self.writer() as writer:
@@ -396,9 +396,9 @@ os.kill(os.getpid(), signal.SIGKILL)
             with self.refused(package.PackageError, "closed"):
                 use()
 
-    def test_a_missing_folder(self):
+    def test_a_missing_directory(self):
         with self.refused(package.PackageError, "does not exist"):
-            package.Writer(self.folder / "none" / "model.hfp")
+            package.Writer(self.directory / "none" / "model.hfp")
 
     def test_the_hash_settles_the_content(self):
         with self.writer() as writer:

@@ -28,17 +28,17 @@ endian = 'little'
 @unittest.skipUnless(shutil.which("meson"), "there is no meson on PATH")
 class Platforms(unittest.TestCase):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = Path(folder.name)
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.directory = Path(directory.name)
 
     def refusal(self, c=("gcc",), system="linux", family="x86_64"):
         """What the line says with which Meson stops."""
         c = [shutil.which(c[0]) or "cc", *c[1:]]
-        cross = self.folder / "cross.ini"
+        cross = self.directory / "cross.ini"
         cross.write_text(CROSS_FILE.format(c=c, system=system, family=family))
         done = subprocess.run(
-            ["meson", "setup", self.folder / "build", SOURCE, "--cross-file", cross],
+            ["meson", "setup", self.directory / "build", SOURCE, "--cross-file", cross],
             stdout=subprocess.PIPE,
             text=True,
             check=False,

@@ -19,7 +19,7 @@ int make_and_drop(int count);
 
 struct link {
     struct link *next;
-    char room[];
+    char capacity[];
 };
 static struct link *cached;
 
@@ -36,9 +36,9 @@ void drop(void *block)
 /* Overwrites what calls have left on the stack. */
 void wipe(void)
 {
-    volatile char room[65536];
-    for (size_t i = 0; i < sizeof room; i++)
-        room[i] = 0;
+    volatile char capacity[65536];
+    for (size_t i = 0; i < sizeof capacity; i++)
+        capacity[i] = 0;
 }
 
 static __attribute__((noinline)) void lose_some(size_t size)

@@ -1,10 +1,10 @@
-"""Runs pytest in folders of its own, for the tests of the plugin. Every file of tests has the same
+"""Runs pytest in directories of its own, for the tests of the plugin. Every file of tests has the same
 arguments:
 
-    TEST.py --homefree COMMAND --library FILE --leaky FILE --package FOLDER --environments FOLDER
+    TEST.py --homefree COMMAND --library FILE --leaky FILE --package DIRECTORY --environments DIRECTORY
             [unittest arguments]
 
-It runs the pytests of FOLDER/pytest, FOLDER/pytest-8 and FOLDER/pytest-7, which homefree_pytest
+It runs the pytests of DIRECTORY/pytest, DIRECTORY/pytest-8 and DIRECTORY/pytest-7, which homefree_pytest
 (tests/support/prepare.sh) makes. Without them the test is skipped.
 """
 
@@ -50,7 +50,9 @@ def main():
 
 
 class Run:
-    def __init__(self, folder, *words, environment="pytest", start=("-m", "pytest"), **variables):
+    def __init__(
+        self, directory, *words, environment="pytest", start=("-m", "pytest"), **variables
+    ):
         kept = {
             name: value
             for name, value in os.environ.items()
@@ -58,14 +60,14 @@ class Run:
         }
         done = subprocess.run(
             [arguments.environments / environment / "bin/python", *start, *words],
-            cwd=folder,
+            cwd=directory,
             env={
                 **kept,
-                "PYTHONPATH": f"{arguments.package}:{folder}",
+                "PYTHONPATH": f"{arguments.package}:{directory}",
                 "PYTHONDONTWRITEBYTECODE": "1",
                 "FAULTY": str(arguments.library),
                 "LEAKY": str(arguments.leaky),
-                "TMPDIR": str(folder / "tmp"),
+                "TMPDIR": str(directory / "tmp"),
                 "COLUMNS": "150",
                 **variables,
             },
@@ -81,10 +83,10 @@ class PluginTest(unittest.TestCase):
     conftest = ""
 
     def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="homefree-test-pytest-")
-        self.addCleanup(folder.cleanup)
-        self.folder = Path(folder.name)
-        (self.folder / "tmp").mkdir()
+        directory = tempfile.TemporaryDirectory(prefix="homefree-test-pytest-")
+        self.addCleanup(directory.cleanup)
+        self.directory = Path(directory.name)
+        (self.directory / "tmp").mkdir()
         self.write(
             "pytest.ini",
             "[pytest]\naddopts = -p no:cacheprovider -p no:faulthandler\n"
@@ -98,14 +100,14 @@ class PluginTest(unittest.TestCase):
         self.write("homefree-1.0.0.dist-info/METADATA", "Name: homefree\nVersion: 1.0.0\n")
 
     def write(self, name, text):
-        path = self.folder / name
+        path = self.directory / name
         path.parent.mkdir(exist_ok=True)
         path.write_text(textwrap.dedent(text), encoding="utf-8")
 
     def run_pytest(self, *words, status, **more):
-        run = Run(self.folder, *words, **more)
+        run = Run(self.directory, *words, **more)
         self.assertEqual(run.status, status, run.output)
-        self.assertEqual(list((self.folder / "tmp").glob("homefree*")), [], "files are left")
+        self.assertEqual(list((self.directory / "tmp").glob("homefree*")), [], "files are left")
         return run.output
 
     def assert_summary(self, test, reason, output):
@@ -113,7 +115,7 @@ class PluginTest(unittest.TestCase):
         self.assertIn(f"{test} - {reason}" if VERSION >= 9 else f"{test}\n", output)
 
     def read(self, name):
-        return json.loads((self.folder / name).read_text(encoding="utf-8"))
+        return json.loads((self.directory / name).read_text(encoding="utf-8"))
 
     def findings(self, name="found.json"):
         """{(test, phase, rule): verdict}"""

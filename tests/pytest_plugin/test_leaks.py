@@ -175,7 +175,7 @@ class Leaks(PluginTest):
         self.assertNotIn("  freed  ", output)
         output = self.run_pytest("--homefree", *found, status=1)
         self.assertEqual(self.lost(), self.expected(asked=False), output)
-        with open(self.folder / "pytest.ini", "a", encoding="utf-8") as file:
+        with open(self.directory / "pytest.ini", "a", encoding="utf-8") as file:
             file.write("homefree_leaks = true\n")
         self.run_pytest("--homefree", "-k", "test_loses", status=1)
 

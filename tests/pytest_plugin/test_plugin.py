@@ -141,7 +141,7 @@ class Plugin(PluginTest):
         self.assertIn("E       KeyError", output)
         properties = {
             case.get("name"): [one.get("name") for one in case.iter("property")]
-            for case in xml.etree.ElementTree.parse(self.folder / "junit.xml").iter("testcase")
+            for case in xml.etree.ElementTree.parse(self.directory / "junit.xml").iter("testcase")
         }
         self.assertEqual(properties["test_double"], ["homefree.fails"])
         self.assertEqual(properties["test_allowed"], ["homefree.allowed"])
@@ -211,8 +211,8 @@ class Plugin(PluginTest):
         output = self.run_pytest("--homefree", "--homefree-report", "report", status=1)
         self.assertIn("double-free: once, fails\n  outside of tests\nerror: double-free", output)
         self.assertIn("1 passed", output)
-        self.assertIn(f"`homefree report {self.folder}/report` shows more", output)
-        self.assertTrue(list((self.folder / "report").glob("*.hfreport")))
+        self.assertIn(f"`homefree report {self.directory}/report` shows more", output)
+        self.assertTrue(list((self.directory / "report").glob("*.hfreport")))
 
     def test_frames_end_with_the_test(self):
         helper = "import pytest, unittest, conftest\ndef helper(): conftest.lib.twice(10)\n"
@@ -271,8 +271,8 @@ class Plugin(PluginTest):
         done = subprocess.run(
             [arguments.homefree, "run", "--diagnose", "--quiet", "--report", "report", "--"]
             + [arguments.environments / "pytest/bin/python", "program.py"],
-            cwd=self.folder,
-            env={**os.environ, "PYTHONPATH": f"{arguments.package}:{self.folder}"}
+            cwd=self.directory,
+            env={**os.environ, "PYTHONPATH": f"{arguments.package}:{self.directory}"}
             | {"FAULTY": str(arguments.library), "PYTHONDONTWRITEBYTECODE": "1"},
             capture_output=True,
             timeout=TIMEOUT,

@@ -1,9 +1,9 @@
 """Runs a unittest program under every CPython from 3.9 on that this machine has.
 
-usage: every.py [--some | --free-threaded] [--wheels FOLDER] PACKAGE-FOLDER PROGRAM [argument…]
+usage: every.py [--some | --free-threaded] [--wheels DIRECTORY] PACKAGE-DIRECTORY PROGRAM [argument…]
 
 With --some it is the oldest, the newest, and the system's; with --free-threaded, those without a
-GIL. PACKAGE-FOLDER is put on PYTHONPATH; with --wheels, so is what FOLDER/cpython-VERSION has
+GIL. PACKAGE-DIRECTORY is put on PYTHONPATH; with --wheels, so is what DIRECTORY/cpython-VERSION has
 installed, an environment of tests/support/prepare.sh, with NumPy. Fails when one interpreter fails,
 or when none is found; without any that is free-threaded, the test is skipped.
 """

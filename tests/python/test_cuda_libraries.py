@@ -1,11 +1,11 @@
 """homefree.cuda in the real torch, CuPy, Numba, RMM and cuda.core, as far as they go with the
-double of CUDA, whose folder comes last on the command line. Each is skipped where the interpreter
+double of CUDA, whose directory comes last on the command line. Each is skipped where the interpreter
 lacks it.
 
 homefree takes the double under another name, so that torch, which needs all of the real runtime,
 has that beside it.
 
-usage: test_cuda_libraries.py [unittest's arguments] DOUBLE-FOLDER
+usage: test_cuda_libraries.py [unittest's arguments] DOUBLE-DIRECTORY
 """
 
 import importlib.util
@@ -72,14 +72,14 @@ def lacks(*names):
 class Libraries(support.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.folder = tempfile.TemporaryDirectory()
+        cls.directory = tempfile.TemporaryDirectory()
         code = (pathlib.Path(DOUBLE) / REAL.decode()).read_bytes().replace(REAL, OTHER)
-        cls.runtime = os.path.join(cls.folder.name, OTHER.decode())
+        cls.runtime = os.path.join(cls.directory.name, OTHER.decode())
         pathlib.Path(cls.runtime).write_bytes(code)
 
     @classmethod
     def tearDownClass(cls):
-        cls.folder.cleanup()
+        cls.directory.cleanup()
 
     def fine(self, code):
         outcome = self.start(

@@ -16,11 +16,11 @@ PROGRAM = sys.argv.pop()
 
 def libpython():
     name = sysconfig.get_config_var("INSTSONAME") or ""
-    folders = [sysconfig.get_config_var("LIBDIR") or "", *sys.path]
+    directories = [sysconfig.get_config_var("LIBDIR") or "", *sys.path]
     multiarch = sysconfig.get_config_var("MULTIARCH") or ""
-    for folder in [*folders, os.path.join("/usr/lib", multiarch)]:
+    for directory in [*directories, os.path.join("/usr/lib", multiarch)]:
         for suffix in ("", ".1.0"):
-            path = os.path.join(folder, name.replace(".a", ".so") + suffix)
+            path = os.path.join(directory, name.replace(".a", ".so") + suffix)
             if name and os.path.isfile(path):
                 return path
     return None

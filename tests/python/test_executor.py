@@ -50,8 +50,8 @@ class Program(unittest.TestCase):
     maxDiff = None
 
     def outcome(self, code, *flags):
-        with tempfile.TemporaryDirectory() as folder:
-            path = pathlib.Path(folder) / "program.py"
+        with tempfile.TemporaryDirectory() as directory:
+            path = pathlib.Path(directory) / "program.py"
             body = "".join(f"    {line}\n" for line in code.strip("\n").split("\n"))
             path.write_text(
                 f"{HEAD}\nfrom definitions import *\ndef main():\n{body}\n"
@@ -558,18 +558,18 @@ class PackagedReplicas(Program):
     definitions = """
 import os, pathlib, sys, tempfile
 import homefree.package
-def write(folder):
+def write(directory):
     source = "class Model:\\n    def __call__(self, x): return self.base + x\\n"
-    pathlib.Path(folder, "shipped.py").write_text(source)
-    sys.path.insert(0, folder)
+    pathlib.Path(directory, "shipped.py").write_text(source)
+    sys.path.insert(0, directory)
     import shipped
     model = shipped.Model()
     model.base = 7
-    with homefree.package.Writer(folder + "/model.hfp") as writer:
+    with homefree.package.Writer(directory + "/model.hfp") as writer:
         writer.intern("shipped")
         writer.add_pickle("models", "model.pkl", model)
-    sys.path.remove(folder)
-    os.remove(folder + "/shipped.py")
+    sys.path.remove(directory)
+    os.remove(directory + "/shipped.py")
 def is_same(first, second):
     return first is second, type(first).__module__
 """
@@ -577,9 +577,9 @@ def is_same(first, second):
     def test_a_package_is_loaded_where_it_is_used(self):
         self.fine(
             """
-with tempfile.TemporaryDirectory() as folder:
-    write(folder)
-    os.chdir(folder)
+with tempfile.TemporaryDirectory() as directory:
+    write(directory)
+    os.chdir(directory)
     with Executor(1) as executor:
         model = interpreters.Replica.from_package("model.hfp", "models", "model.pkl", executor)
         lost = interpreters.Replica.from_package("model.hfp", "models", "none.pkl", executor)

@@ -106,8 +106,8 @@ import random, tempfile
 
 def cost(count):
     # Of one cancelled task, in processor time, with as many in the queue.
-    with tempfile.TemporaryDirectory() as folder, Executor(1) as executor:
-        go = os.path.join(folder, "go")
+    with tempfile.TemporaryDirectory() as directory, Executor(1) as executor:
+        go = os.path.join(directory, "go")
         executor.submit(wait_for, go)
         futures = [executor.submit(cube, n) for n in range(count)]
         random.shuffle(futures)
@@ -339,9 +339,9 @@ if __name__ == "__main__":
         )
         self.assertEqual((done.stdout, done.stderr), ("done\n", ""))
 
-    def test_folders_and_archives(self):
-        with tempfile.TemporaryDirectory() as folder:
-            program = pathlib.Path(folder, "program")
+    def test_directories_and_archives(self):
+        with tempfile.TemporaryDirectory() as directory:
+            program = pathlib.Path(directory, "program")
             program.mkdir()
             (program / "__main__.py").write_text(self.CODE)
             archive = shutil.make_archive(str(program), "zip", program)

@@ -299,28 +299,28 @@ together(lambda i: run(CODE), 3)
 class Modules(support.TestCase):
     @classmethod
     def setUpClass(cls):
-        folder = tempfile.TemporaryDirectory(prefix="homefree-free-threading-")
-        cls.addClassCleanup(folder.cleanup)
-        cls.folder = Path(folder.name)
+        directory = tempfile.TemporaryDirectory(prefix="homefree-free-threading-")
+        cls.addClassCleanup(directory.cleanup)
+        cls.directory = Path(directory.name)
         for name, more in (("safe", ["-DSAFE"]), ("unsafe", [])):
-            source = cls.folder / f"{name}.c"
+            source = cls.directory / f"{name}.c"
             source.write_text(MODULE.replace("NAME", name))
             subprocess.run(
                 ["cc", "-shared", "-fPIC", "-O1", *more, source]
-                + ["-I", sysconfig.get_path("include"), "-o", cls.folder / f"{name}{SUFFIX}"],
+                + ["-I", sysconfig.get_path("include"), "-o", cls.directory / f"{name}{SUFFIX}"],
                 check=True,
             )
         for name in ("safe", "unsafe"):
-            shutil.copy(cls.folder / f"{name}{SUFFIX}", cls.folder / f"{name}.abi3.so")
+            shutil.copy(cls.directory / f"{name}{SUFFIX}", cls.directory / f"{name}.abi3.so")
 
     def code(self, text):
-        begin = "FOLDER, SUFFIX = {!r}, {!r}\n".format(str(self.folder) + "/", SUFFIX)
-        return begin + "sys.path.insert(0, FOLDER)\nimport homefree, threading\n" + text
+        begin = "DIRECTORY, SUFFIX = {!r}, {!r}\n".format(str(self.directory) + "/", SUFFIX)
+        return begin + "sys.path.insert(0, DIRECTORY)\nimport homefree, threading\n" + text
 
     def test_adopt(self):
         self.fine(
             self.code("""
-module = homefree.load(FOLDER + "safe" + SUFFIX, adopt=True)
+module = homefree.load(DIRECTORY + "safe" + SUFFIX, adopt=True)
 block = module.make()
 assert kind(block) == "heap"
 free(block)
@@ -372,7 +372,7 @@ assert len(ended) == 360, len(ended)
         self.fine(
             self.code("""
 def work(i):
-    module = homefree.load(FOLDER + "safe" + SUFFIX, private=True)
+    module = homefree.load(DIRECTORY + "safe" + SUFFIX, private=True)
     assert [module.call() for _ in range(3)] == [1, 2, 3]
 """)
             + TOGETHER
@@ -419,7 +419,7 @@ with Executor(2) as executor:
         self.fine(
             self.code("""
 try:
-    homefree.load(FOLDER + "unsafe" + SUFFIX, private=True)
+    homefree.load(DIRECTORY + "unsafe" + SUFFIX, private=True)
 except ImportError as error:
     assert "Py_mod_gil" in str(error) and "-X gil=1" in str(error), error
 else:
@@ -430,7 +430,7 @@ assert not sys._is_gil_enabled()
         for option in ("gil=0", "gil=1"):
             self.fine(
                 self.code("""
-module = homefree.load(FOLDER + "unsafe" + SUFFIX, private=True)
+module = homefree.load(DIRECTORY + "unsafe" + SUFFIX, private=True)
 assert module.call() == 1
 """),
                 "-X",
@@ -443,7 +443,7 @@ assert module.call() == 1
 import warnings
 with warnings.catch_warnings(record=True) as said:
     warnings.simplefilter("always")
-    homefree.load(FOLDER + "unsafe" + SUFFIX)
+    homefree.load(DIRECTORY + "unsafe" + SUFFIX)
 assert "has been enabled" in str(said[0].message) and sys._is_gil_enabled()
 """)
         )
@@ -453,7 +453,7 @@ assert "has been enabled" in str(said[0].message) and sys._is_gil_enabled()
         self.fine(
             self.code("""
 try:
-    homefree.load(FOLDER + "safe.abi3.so")
+    homefree.load(DIRECTORY + "safe.abi3.so")
 except ImportError as error:
     assert "stable ABI of CPythons with a GIL" in str(error), error
 else:

@@ -67,12 +67,12 @@ import os
 from homefree import _homefree
 from homefree.interpreters._crossing import pack
 def tell(value):
-    parcel = _homefree.parcel_send(_homefree.parcel_pack(*pack(value)))
-    os.write({writable}, parcel.to_bytes(8, "little"))
+    message = _homefree.message_send(_homefree.message_pack(*pack(value)))
+    os.write({writable}, message.to_bytes(8, "little"))
 '''
 def told():
     address = int.from_bytes(os.read(readable, 8), "little")
-    return interpreters._crossing.unpack(*homefree._homefree.parcel_open(address))
+    return interpreters._crossing.unpack(*homefree._homefree.message_open(address))
 """
 
 
@@ -87,8 +87,8 @@ class Program(unittest.TestCase):
 
     def run_whole(self, program):
         """The program ends well and prints nothing on stderr. Returns what it printed."""
-        with tempfile.TemporaryDirectory() as folder:
-            path = pathlib.Path(folder) / "program.py"
+        with tempfile.TemporaryDirectory() as directory:
+            path = pathlib.Path(directory) / "program.py"
             path.write_text(program)
             (path.parent / "definitions.py").write_text(self.definitions)
             done = subprocess.run(
@@ -106,23 +106,23 @@ class Program(unittest.TestCase):
 
 
 class Memory(Program):
-    def test_a_parcel_is_its_object_where_it_arrives(self):
+    def test_a_message_is_its_object_where_it_arrives(self):
         self.fine(
             """
 block = bytearray(b"x" * 1000)
 before = live()
-parcel = share({"part": memoryview(block)[10:20], "name": "a"})
+message = share({"part": memoryview(block)[10:20], "name": "a"})
 guests = [create(), create()]
 for number, guest in enumerate(guests):
-    run(guest, f"assert got['name'] == 'a'; got['part'][{number}] = 65", got=parcel)
+    run(guest, f"assert got['name'] == 'a'; got['part'][{number}] = 65", got=message)
 assert block[9:13] == b"xAAx"
-again = parcel.open()
+again = message.open()
 again["part"][2] = 66
 assert block[12] == 66
 for guest in guests:
     run(guest, "del got")
     end(guest)
-del parcel, again
+del message, again
 until(lambda: live() == before)
 block.append(1)  # nobody has a buffer of it any more
 """
@@ -244,18 +244,18 @@ end(guest)
 """
         )
 
-    def test_pickles_of_parcels_are_copies(self):
+    def test_pickles_of_messages_are_copies(self):
         self.fine(
             """
 import copy, pickle
 block = bytearray(b"abc")
-parcel = share(memoryview(block))
-got = pickle.loads(pickle.dumps(parcel, 5))
+message = share(memoryview(block))
+got = pickle.loads(pickle.dumps(message, 5))
 got[0] = 90
 assert (bytes(got), bytes(block)) == (b"Zbc", b"abc")
 for wrong in ((), ("a", []), (b"a", ()), (b"a", [1])):
     try:
-        interpreters.Parcel(*wrong)
+        interpreters.Message(*wrong)
     except TypeError:
         continue
     raise AssertionError(wrong)
@@ -268,7 +268,7 @@ except TypeError:
         )
 
     @support.without_gil  # objects are passed as they are
-    def test_parcels_and_shared_memory_in_an_executor(self):
+    def test_messages_and_shared_memory_in_an_executor(self):
         self.definitions = """
 def fill(views):
     views[0][0] = 90

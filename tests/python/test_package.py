@@ -1,4 +1,4 @@
-"""The package itself: what importing it costs in modules, its folders, its types, its results, and
+"""The package itself: what importing it costs in modules, its directories, its types, its results, and
 what it says when its library is missing or an argument is wrong.
 """
 
@@ -17,7 +17,7 @@ import homefree
 import homefree.check
 import support
 
-FOLDER = pathlib.Path(homefree.__file__).resolve().parent
+DIRECTORY = pathlib.Path(homefree.__file__).resolve().parent
 PACKAGES = (
     homefree,
     homefree.cuda,
@@ -102,12 +102,12 @@ class Package(support.TestCase):
     def test_stub_names_the_same(self):
         self.assertTrue(homefree.interpreters)  # adds its part
         # A class that exists only in the stub (the type of a dictionary) begins with an underscore.
-        for node in ast.parse((FOLDER / "_homefree.pyi").read_text()).body:
+        for node in ast.parse((DIRECTORY / "_homefree.pyi").read_text()).body:
             if not getattr(node, "name", "_").startswith("_"):
                 self.assertTrue(hasattr(homefree._homefree, node.name), node.name)
 
     def test_stub_has_the_fields(self):
-        tree = ast.parse((FOLDER / "_homefree.pyi").read_text())
+        tree = ast.parse((DIRECTORY / "_homefree.pyi").read_text())
         for node in tree.body:
             if isinstance(node, ast.ClassDef) and "NamedTuple" in map(ast.unparse, node.bases):
                 with self.subTest(name=node.name):
@@ -116,7 +116,7 @@ class Package(support.TestCase):
                     self.assertEqual(kind.n_fields, len(fields))
                     self.assertTrue(all(hasattr(kind, field) for field in fields))
 
-    def test_folders(self):
+    def test_directories(self):
         include = pathlib.Path(homefree.get_include())
         self.assertTrue((include / "homefree" / "homefree.h").is_file())
         self.assertTrue(list(pathlib.Path(homefree.get_library_dir()).glob("libhomefree.so.1")))
@@ -129,11 +129,11 @@ class Package(support.TestCase):
             self.assertTrue((cmake / "homefree-config.cmake").is_file())
 
     def test_library_is_missing(self):
-        with tempfile.TemporaryDirectory(prefix="homefree-package-") as folder:
-            shutil.copytree(FOLDER, os.path.join(folder, "homefree"))
+        with tempfile.TemporaryDirectory(prefix="homefree-package-") as directory:
+            shutil.copytree(DIRECTORY, os.path.join(directory, "homefree"))
             done = subprocess.run(
                 [sys.executable, "-s", "-c", "import homefree"],
-                env={**os.environ, "PYTHONPATH": folder},
+                env={**os.environ, "PYTHONPATH": directory},
                 capture_output=True,
                 text=True,
                 check=False,

@@ -2,7 +2,7 @@
 initialised, by name, and hands it out again: every copy was the first module, and so was a later
 import.
 
-usage: test_private_copies.py PACKAGE-FOLDER TOOLS [unittest's arguments]
+usage: test_private_copies.py PACKAGE-DIRECTORY TOOLS [unittest's arguments]
 """
 
 import pathlib
@@ -16,7 +16,7 @@ import unittest
 sys.path.insert(0, sys.argv.pop(1))
 import homefree  # noqa: E402
 
-FOLDER = pathlib.Path(tempfile.mkdtemp(prefix="homefree-private-"))
+DIRECTORY = pathlib.Path(tempfile.mkdtemp(prefix="homefree-private-"))
 INCLUDE = next(pathlib.Path(sys.argv.pop(1)).glob("lib/*/site-packages/pybind11/include"), None)
 COMPILER = shutil.which("g++") or shutil.which("clang++")
 if INCLUDE is None or COMPILER is None:
@@ -25,7 +25,7 @@ if INCLUDE is None or COMPILER is None:
 
 
 def build(name, types):
-    path = FOLDER / (name + sysconfig.get_config_var("EXT_SUFFIX"))
+    path = DIRECTORY / (name + sysconfig.get_config_var("EXT_SUFFIX"))
     words = ["-std=c++17", "-O0", "-w", "-shared", "-fPIC", "-fvisibility=hidden"]
     words += [f"-I{INCLUDE}", "-I" + sysconfig.get_path("include"), f"-DNAME={name}"]
     source = pathlib.Path(__file__).with_name("private_copies.cc")
@@ -34,9 +34,9 @@ def build(name, types):
 
 
 def setUpModule():
-    unittest.addModuleCleanup(shutil.rmtree, FOLDER)
-    unittest.addModuleCleanup(sys.path.remove, str(FOLDER))
-    sys.path.insert(0, str(FOLDER))
+    unittest.addModuleCleanup(shutil.rmtree, DIRECTORY)
+    unittest.addModuleCleanup(sys.path.remove, str(DIRECTORY))
+    sys.path.insert(0, str(DIRECTORY))
 
 
 class PrivateCopies(unittest.TestCase):

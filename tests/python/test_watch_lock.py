@@ -14,8 +14,8 @@ GATE = os.path.abspath(sys.argv.pop())
 
 class WatchLock(support.TestCase):
     def test_no_capsule_while_a_constructor_waits_for_the_gil(self):
-        with tempfile.TemporaryDirectory(prefix="homefree-test-") as folder:
-            copy = os.path.join(folder, "copy.so")
+        with tempfile.TemporaryDirectory(prefix="homefree-test-") as directory:
+            copy = os.path.join(directory, "copy.so")
             shutil.copy(GATE, copy)
             self.fine(
                 f"""

@@ -4,10 +4,10 @@ One run of guest.py for each order, two at a time: it must end with 0, have said
 on stderr. The interpreters are the virtual environments that homefree_wheels (tests/support/
 prepare.sh) made; without them there is nothing to test, and the exit status is 77.
 
-Usage: test_real.py --wheels FOLDER --library LIBHOMEFREE [--package FOLDER] [--how HOW]
+Usage: test_real.py --wheels DIRECTORY --library LIBHOMEFREE [--package DIRECTORY] [--how HOW]
                     [--conf CONF] [--orders all|some] ENVIRONMENT
 
-ENVIRONMENT is a folder of FOLDER (debian, cpython-3.12), or "newest". "all" is each order of the
+ENVIRONMENT is a directory of DIRECTORY (debian, cpython-3.12), or "newest". "all" is each order of the
 libraries, with homefree's place moving on from one to the next; "some" lets each library, and
 homefree, be first once and last once.
 """
@@ -39,12 +39,12 @@ def find(wheels, name):
             print(f"no environment with wheels in {wheels}; tests/run makes them")
             sys.exit(SKIPPED)
         name = max(found, key=lambda text: int(re.search(r"3\.(\d+)", text)[1]))
-    folder = wheels / name
-    if not (folder / "ready").exists():
-        why = folder / "unavailable"
+    directory = wheels / name
+    if not (directory / "ready").exists():
+        why = directory / "unavailable"
         print(why.read_text() if why.exists() else f"there is no {name} in {wheels}")
         sys.exit(SKIPPED)
-    return name, folder / "bin" / "python"
+    return name, directory / "bin" / "python"
 
 
 def all_orders(libraries):

@@ -1,9 +1,9 @@
 """The wheel of examples/bindings/rust, as its author would publish it: `auditwheel repair` takes
 it as it is, and without homefree importing it says what to do. tests/long/rust.sh runs this.
 
-usage: rust_wheel.py BUILD-FOLDER SOURCE-FOLDER WORK-FOLDER
+usage: rust_wheel.py BUILD-DIRECTORY SOURCE-DIRECTORY WORK-DIRECTORY
 
-The work folder is emptied first. HOMEFREE_CRATES names the crates; cargo and maturin are on PATH.
+The work directory is emptied first. HOMEFREE_CRATES names the crates; cargo and maturin are on PATH.
 """
 
 import os
@@ -33,13 +33,13 @@ def main():
         '[source.crates-io]\nreplace-with = "here"\n[source.here]\n'
         f'directory = "{os.environ["HOMEFREE_CRATES"]}"\n'
     )
-    bin_folder, site = installation.environment(
+    bin_directory, site = installation.environment(
         "/usr/bin/python3", build / "wheels/tools", place / "environment"
     )
-    installation.wheel(installation.find_wheel(build / "dist"), bin_folder, site)
+    installation.wheel(installation.find_wheel(build / "dist"), bin_directory, site)
 
     where = {"VIRTUAL_ENV": str(place / "environment"), "CARGO_TARGET_DIR": str(place / "target")}
-    words = ["maturin", "build", "--release", "--interpreter", bin_folder / "python3"]
+    words = ["maturin", "build", "--release", "--interpreter", bin_directory / "python3"]
     installation.run(*words, "-o", place / "dist", cwd=project, **where)
     (made,) = (place / "dist").glob("*.whl")
     repaired = installation.repair(made, build, place / "repaired")

@@ -1,7 +1,7 @@
 """The crate `homefree` of shim/rust: its own tests, how its build script finds homefree, and a
 Python module on it, in which Rust, C++ and Python free each other's memory.
 
-usage: test_crate.py BUILD-FOLDER SOURCE-FOLDER [unittest's arguments]
+usage: test_crate.py BUILD-DIRECTORY SOURCE-DIRECTORY [unittest's arguments]
 """
 
 import ctypes
@@ -60,8 +60,8 @@ def setUpModule():
     shutil.copytree(SOURCE / "tests/rust/module", PLACE / "module", ignore=ignored)
 
 
-def cargo(*words, folder, **more):
-    result = run(CARGO, *words, cwd=PLACE / folder, **{**VARIABLES, **more})
+def cargo(*words, directory, **more):
+    result = run(CARGO, *words, cwd=PLACE / directory, **{**VARIABLES, **more})
     if result.returncode != 0 or "warning" in result.stderr:
         raise AssertionError(result.stdout + result.stderr)
     return result.stdout
@@ -73,17 +73,17 @@ class TestCrate(unittest.TestCase):
         version = run(CARGO, "--version").stdout.split()[1]
         documented = tuple(map(int, version.split(".")[:2])) >= (1, 80)
         words = [] if documented else ["--lib", "--tests"]
-        said = cargo("test", "--offline", *words, folder="crate")
+        said = cargo("test", "--offline", *words, directory="crate")
         self.assertEqual(said.count("test result: ok."), 3 if documented else 2, said)
 
     def test_style(self):
         for words in (["fmt", "--check"], ["clippy", "--all-features", "--", "-D", "warnings"]):
             if run(CARGO, words[0], "--version").returncode != 0:
                 self.skipTest(f"cargo {words[0]} is missing")
-            cargo(*words, folder="crate")
+            cargo(*words, directory="crate")
 
     def test_documentation(self):
-        cargo("doc", "--offline", "--no-deps", folder="crate", RUSTDOCFLAGS="-D warnings")
+        cargo("doc", "--offline", "--no-deps", directory="crate", RUSTDOCFLAGS="-D warnings")
 
 
 class TestBuildScript(unittest.TestCase):
@@ -136,11 +136,11 @@ class TestBuildScript(unittest.TestCase):
         program = shutil.which("pkg-config")
         if program is None:
             self.skipTest("pkg-config is missing")
-        folder = str(BUILD / "loader/pkgconfig")
-        _, argument = self.works(PKG_CONFIG=program, PKG_CONFIG_PATH=folder)
+        directory = str(BUILD / "loader/pkgconfig")
+        _, argument = self.works(PKG_CONFIG=program, PKG_CONFIG_PATH=directory)
         self.assertIn(f"-rpath,{BUILD}/loader", argument)
 
-    def test_a_folder_is_named(self):
+    def test_a_directory_is_named(self):
         self.works(HOMEFREE_LIB_DIR=str(BUILD / "loader"))
 
     def test_a_wheel_is_found_relative_to_the_module(self):
@@ -185,24 +185,24 @@ class TestBuildScript(unittest.TestCase):
     def test_there_is_none(self):
         self.fails("install its wheel", "HOMEFREE_LIB_DIR", "PYO3_PYTHON")
 
-    def test_the_folder_is_wrong(self):
+    def test_the_directory_is_wrong(self):
         self.fails("/nowhere/libhomefree.so.1", "HOMEFREE_LIB_DIR", HOMEFREE_LIB_DIR="/nowhere")
 
     def test_another_libc(self):
         self.fails("Linux with glibc", "linux musl", CARGO_CFG_TARGET_ENV="musl")
 
-    def test_the_folder_has_a_comma(self):
-        folder = PLACE / "a,b"
-        folder.mkdir()
-        shutil.copy(BUILD / "loader/libhomefree.so.1", folder)
-        shutil.copy(BUILD / "shim/libhomefree_shim.a", folder)
-        self.fails("comma", HOMEFREE_LIB_DIR=str(folder))
+    def test_the_directory_has_a_comma(self):
+        directory = PLACE / "a,b"
+        directory.mkdir()
+        shutil.copy(BUILD / "loader/libhomefree.so.1", directory)
+        shutil.copy(BUILD / "shim/libhomefree_shim.a", directory)
+        self.fails("comma", HOMEFREE_LIB_DIR=str(directory))
 
 
 class TestModule(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cargo("build", "--offline", folder="module")
+        cargo("build", "--offline", directory="module")
         cls.file = PLACE / "target/debug/libcrossing.so"
         sys.path.insert(0, str(BUILD / "python"))
         loader = importlib.machinery.ExtensionFileLoader("crossing", str(cls.file))
@@ -281,7 +281,7 @@ class TestRuntimeFirst(unittest.TestCase):
     """The C++ runtime in front of homefree, as the crate `cc` links it unless told otherwise."""
 
     def test_inspect_says_so(self):
-        cargo("build", "--offline", folder="module", CROSSING_RUNTIME_FIRST="1")
+        cargo("build", "--offline", directory="module", CROSSING_RUNTIME_FIRST="1")
         file = PLACE / "target/debug/libcrossing.so"
         found = run(BUILD / "loader/command/homefree", "inspect", file)
         self.assertEqual(found.returncode, 1, found.stdout)

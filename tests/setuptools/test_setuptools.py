@@ -1,11 +1,11 @@
 """What a setup.py with homefree.setuptools.Extension builds, with a real compiler, setuptools, pip.
 
-usage: test_setuptools.py BUILD-FOLDER [PART] [unittest's arguments]
+usage: test_setuptools.py BUILD-DIRECTORY [PART] [unittest's arguments]
 
 PART is a part of the tests, for several at a time: places, helpers, or the rest.
-Installs homefree into a temporary prefix, and unpacks the wheel in BUILD-FOLDER/dist, which
+Installs homefree into a temporary prefix, and unpacks the wheel in BUILD-DIRECTORY/dist, which
 homefree_wheel (tests/support/prepare.sh) makes. Environments come from the system's Python and from
-BUILD-FOLDER/wheels/setup-*, which homefree_setup_tools (tests/support/prepare.sh) makes; what is
+BUILD-DIRECTORY/wheels/setup-*, which homefree_setup_tools (tests/support/prepare.sh) makes; what is
 missing is skipped. Nothing here needs a network.
 """
 
@@ -122,7 +122,7 @@ def find_tools():
 
 
 def find_given():
-    """The folders that the Pythons in TOOLS put into the RUNPATH of every extension."""
+    """The directories that the Pythons in TOOLS put into the RUNPATH of every extension."""
     code = "import sysconfig; print(sysconfig.get_config_var('LDSHARED'))"
     words = [word for python in TOOLS.values() for word in run(python, "-c", code).split()]
     return {word.rpartition(",")[2] for word in words if word.startswith("-Wl,-rpath")}
@@ -144,9 +144,11 @@ def dynamic(module, tag):
 
 
 def runpath(module):
-    """The folders of a RUNPATH, without those that a Python adds to every extension."""
-    folders = [folder for value in dynamic(module, "RUNPATH") for folder in value.split(":")]
-    return [folder for folder in folders if folder not in GIVEN]
+    """The directories of a RUNPATH, without those that a Python adds to every extension."""
+    directories = [
+        directory for value in dynamic(module, "RUNPATH") for directory in value.split(":")
+    ]
+    return [directory for directory in directories if directory not in GIVEN]
 
 
 def exports(module):
@@ -157,9 +159,9 @@ def exports(module):
 class Environment:
     """A virtual environment with the tools of `base`, and homefree in it if `wheel` is set."""
 
-    def __init__(self, folder, base, wheel=False):
-        run(base, "-m", "venv", "--without-pip", folder)
-        self.python = folder / "bin/python"
+    def __init__(self, directory, base, wheel=False):
+        run(base, "-m", "venv", "--without-pip", directory)
+        self.python = directory / "bin/python"
         where = "import sysconfig; print(sysconfig.get_path('platlib'))"
         self.site = pathlib.Path(run(self.python, "-c", where).strip())
         code = (
@@ -179,7 +181,7 @@ class Environment:
 
 
 class Case(unittest.TestCase):
-    """An empty folder for a project, and the functions that build it."""
+    """An empty directory for a project, and the functions that build it."""
 
     def setUp(self):
         self.work = pathlib.Path(tempfile.mkdtemp(dir=WORK))
@@ -366,7 +368,7 @@ class Places(Case):
         self.assertIn(f"greet.needs/{LIBRARY},sha256=", record)
 
     def test_editable(self):
-        """By pyproject.toml: the module stays in the source folder, without a stub."""
+        """By pyproject.toml: the module stays in the source directory, without a stub."""
         self.project("[Extension('example.greet', ['greet.c'])]")
         self.write("pyproject.toml", PYPROJECT.format(packages='["example"]'))
         self.write("setup.py", (self.source / "setup.py").read_text().replace("packages=[], ", ""))
@@ -395,7 +397,7 @@ class Places(Case):
         shutil.move(env.package, site / "homefree")
         return {"cwd": self.source, "PYTHONPATH": str(site)}
 
-    def test_wheel_of_an_isolated_build_knows_no_temporary_folder(self):
+    def test_wheel_of_an_isolated_build_knows_no_temporary_directory(self):
         self.project("[Extension('greet', ['greet.c'])]")
         env = self.environment(wheel=True)
         run(env.python, "setup.py", "build", **self.isolated(env))
@@ -442,7 +444,7 @@ class Places(Case):
         self.assert_clean(module)
         self.built(f"build/lib*/space/inner/greet.needs/{LIBRARY}")
 
-    def test_writes_nothing_outside_the_build_folder(self):
+    def test_writes_nothing_outside_the_build_directory(self):
         self.project("[Extension('greet', ['greet.c'])]")
         before = sorted(self.source.rglob("*"))
         self.setup("build", "--build-base", self.work / "b")
@@ -659,9 +661,9 @@ class Parameters(Case):
         env = self.environment(wheel=True)
         run(env.python, "setup.py", "build", "-j4", cwd=self.source)
         for name in names:
-            folder = self.built(f"build/lib*/{name.split('.')[0]}")
-            self.assert_clean(self.built("greet.*.so", folder))
-            self.assertTrue((folder / "greet.needs" / LIBRARY).is_file())
+            directory = self.built(f"build/lib*/{name.split('.')[0]}")
+            self.assert_clean(self.built("greet.*.so", directory))
+            self.assertTrue((directory / "greet.needs" / LIBRARY).is_file())
 
     def test_extensions_of_setuptools_are_left_alone(self):
         self.project(
@@ -988,9 +990,9 @@ class WrongInput(Case):
             "Traceback", self.assert_refused("no-such-compiler", CC="no-such-compiler")
         )
 
-    def test_build_folder_that_cannot_be_written(self):
+    def test_build_directory_that_cannot_be_written(self):
         self.project("[Extension('greet', ['greet.c'])]")
-        self.write("file", "not a folder")
+        self.write("file", "not a directory")
         self.assert_refused("error: ", words=("build_ext", "--inplace", "--build-temp", "file/b"))
 
     def test_package_without_headers(self):
@@ -1026,8 +1028,8 @@ if __name__ == "__main__":
     BUILD = pathlib.Path(sys.argv.pop(1)).resolve()
     if len(sys.argv) > 1 and sys.argv[1] in (*PARTS, "rest"):
         use_part(sys.argv[1])
-    with tempfile.TemporaryDirectory(prefix="homefree-setuptools-") as folder:
-        WORK = pathlib.Path(folder)
+    with tempfile.TemporaryDirectory(prefix="homefree-setuptools-") as directory:
+        WORK = pathlib.Path(directory)
         PREFIX = installation.prefix(BUILD, WORK / "a b").root
         TOOLS = find_tools()
         GIVEN = find_given()

@@ -52,7 +52,7 @@ static char *absolute(const char *path)
     return found == buffer ? strdup(found) : NULL;
 }
 
-static char *folder(size_t size)
+static char *directory(size_t size)
 {
     char buffer[256];
     char *found = getcwd(buffer, size);
@@ -72,6 +72,6 @@ static char *first_line(FILE *stream)
 
 MODULE_API const struct idioms *module_idioms(void)
 {
-    static const struct idioms idioms = {format, format_list, absolute, folder, first_line};
+    static const struct idioms idioms = {format, format_list, absolute, directory, first_line};
     return &idioms;
 }

@@ -25,7 +25,7 @@ struct idioms {
     char *(*format)(const char *name, int number); /* asprintf */
     char *(*format_list)(const char *format, ...); /* vasprintf */
     char *(*absolute)(const char *path);           /* realpath() into a buffer, then strdup() */
-    char *(*folder)(size_t size);      /* getcwd() into a buffer of 256 bytes, then strdup() */
+    char *(*directory)(size_t size);   /* getcwd() into a buffer of 256 bytes, then strdup() */
     char *(*first_line)(FILE *stream); /* getline */
 };
 

@@ -4,7 +4,7 @@ The shim must define every function of functions.def, hidden, and nothing else t
 export; the library must export exactly what the headers declare; a C module must not come to need
 libstdc++, a module exports what its version script says, and says that it needs libc.
 
-Usage: test_built.py --functions FILE --archive FILE --library FILE --include FOLDER --map FILE
+Usage: test_built.py --functions FILE --archive FILE --library FILE --include DIRECTORY --map FILE
                      --entries FILE --c-modules FILE… --cxx-modules FILE… [unittest arguments]
 """
 
@@ -238,20 +238,20 @@ class Linkers(unittest.TestCase):
     def setUp(self):
         scratch = tempfile.TemporaryDirectory()
         self.addCleanup(scratch.cleanup)
-        self.folder = Path(scratch.name)
-        (self.folder / "greet.c").write_text(self.C)
-        (self.folder / "greet.cc").write_text(self.CXX)
+        self.directory = Path(scratch.name)
+        (self.directory / "greet.c").write_text(self.C)
+        (self.directory / "greet.cc").write_text(self.CXX)
 
     def run_linker(self, linker, compiler, *words, **options):
-        """The compiler takes `ld` from the folder after -B."""
-        (self.folder / "ld").unlink(missing_ok=True)
-        (self.folder / "ld").symlink_to(linker)
-        command = [compiler, "-shared", "-fPIC", f"-B{self.folder}", *words]
-        return subprocess.run(command, cwd=self.folder, check=False, **options).returncode
+        """The compiler takes `ld` from the directory after -B."""
+        (self.directory / "ld").unlink(missing_ok=True)
+        (self.directory / "ld").symlink_to(linker)
+        command = [compiler, "-shared", "-fPIC", f"-B{self.directory}", *words]
+        return subprocess.run(command, cwd=self.directory, check=False, **options).returncode
 
     def link(self, linker, source, *flags, compiler=None):
         """The module."""
-        module = self.folder / "greet.so"
+        module = self.directory / "greet.so"
         compiler = compiler or ("cc" if source.endswith(".c") else "c++")
         words = [source, "-Wl,--as-needed", *flags, arguments.archive.resolve()]
         words += [arguments.library.resolve(), "-o", module]
@@ -260,8 +260,8 @@ class Linkers(unittest.TestCase):
 
     def optimises(self, linker, compiler):
         """Some linkers need a part of the compiler for it, which may not be installed."""
-        (self.folder / "empty.c").write_text("int empty;")
-        words = ["-flto", "empty.c", "-o", self.folder / "empty.so"]
+        (self.directory / "empty.c").write_text("int empty;")
+        words = ["-flto", "empty.c", "-o", self.directory / "empty.so"]
         return self.run_linker(linker, compiler, *words, stderr=subprocess.DEVNULL) == 0
 
     def test_module_needs_libc_in_its_first_version(self):
@@ -320,9 +320,9 @@ class Linkers(unittest.TestCase):
     def test_link_time_optimisation_beside_plain_objects(self):
         """Once libc is needed, GNU's linker no longer looks for members; what links the shim asks
         for them."""
-        plain = self.folder / "plain.c"
+        plain = self.directory / "plain.c"
         plain.write_text("#include <unistd.h>\nint process(void) { return getpid(); }")
-        subprocess.run(["cc", "-c", "-fPIC", "plain.c"], cwd=self.folder, check=True)
+        subprocess.run(["cc", "-c", "-fPIC", "plain.c"], cwd=self.directory, check=True)
         for linker in filter(None, (shutil.which(f"ld.{name}") for name in ("bfd", "gold"))):
             with self.subTest(linker=linker):
                 module = self.link(linker, "greet.cc", "-O2", "-flto", "plain.o", arguments.asks)

@@ -12,16 +12,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static char folder[] = "/tmp/homefree-shim-XXXXXX";
+static char directory[] = "/tmp/homefree-shim-XXXXXX";
 static const char *const files[] = {"alpha", "beta", "gamma.c", "delta.c"};
 enum { FILES = 4 };
 
-/* Makes a folder with a few files and a link, for each test anew, and enters it. */
+/* Makes a directory with a few files and a link, for each test anew, and enters it. */
 static void set_up(void)
 {
-    strcpy(folder + strlen(folder) - 6, "XXXXXX");
-    ck_assert_ptr_nonnull(mkdtemp(folder));
-    ck_assert_int_eq(chdir(folder), 0);
+    strcpy(directory + strlen(directory) - 6, "XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(directory));
+    ck_assert_int_eq(chdir(directory), 0);
     for (int i = 0; i < FILES; i++)
         ck_assert_int_ge(close(open(files[i], O_CREAT | O_WRONLY, 0600)), 0);
     ck_assert_int_eq(symlink("alpha", "link"), 0);
@@ -33,7 +33,7 @@ static void tear_down(void)
         unlink(files[i]);
     unlink("link");
     ck_assert_int_eq(chdir("/"), 0);
-    ck_assert_int_eq(rmdir(folder), 0);
+    ck_assert_int_eq(rmdir(directory), 0);
 }
 
 /* Checks and frees a path that `maker` allocated. */
@@ -47,7 +47,7 @@ static void check_path(const struct functions *maker, char *path, const char *ex
 START_TEST(absolute_paths)
 {
     char expected[PATH_MAX];
-    snprintf(expected, sizeof expected, "%s/alpha", folder);
+    snprintf(expected, sizeof expected, "%s/alpha", directory);
     for (int i = 0; i < MAKERS; i++) {
         char *paths[] = {makers[i]->f_realpath("link", NULL),
                          makers[i]->f___realpath_chk("./link", NULL, SIZE_MAX),
@@ -87,7 +87,7 @@ START_TEST(absolute_paths_that_do_not_exist)
 }
 END_TEST
 
-START_TEST(the_current_folder)
+START_TEST(the_current_directory)
 {
     char buffer[PATH_MAX];
     for (int i = 0; i < MAKERS; i++) {
@@ -96,7 +96,7 @@ START_TEST(the_current_folder)
                          makers[i]->f_get_current_dir_name()};
         for (int at = 0; at < 4; at++) {
             assert_home(makers[i], paths[at]);
-            ck_assert_str_eq(paths[at], folder);
+            ck_assert_str_eq(paths[at], directory);
         }
         /* Everything that was asked for may be used. */
         ck_assert_uint_ge(makers[i]->f_malloc_usable_size(paths[1]), PATH_MAX);
@@ -104,15 +104,15 @@ START_TEST(the_current_folder)
         for (int at = 0; at < 4; at++)
             makers[i]->f_free(paths[at]);
         ck_assert_ptr_eq(makers[i]->f_getcwd(buffer, sizeof buffer), buffer);
-        ck_assert_str_eq(buffer, folder);
+        ck_assert_str_eq(buffer, directory);
         ck_assert_ptr_eq(makers[i]->f___getcwd_chk(buffer, 100, sizeof buffer), buffer);
-        ck_assert_str_eq(buffer, folder);
+        ck_assert_str_eq(buffer, directory);
     }
-    check_path(&module, idioms.folder(200), folder);
+    check_path(&module, idioms.directory(200), directory);
 }
 END_TEST
 
-START_TEST(the_current_folder_does_not_fit)
+START_TEST(the_current_directory_does_not_fit)
 {
     char buffer[PATH_MAX];
     for (int i = 0; i < MAKERS; i++) {
@@ -126,7 +126,7 @@ START_TEST(the_current_folder_does_not_fit)
         ck_assert_ptr_null(makers[i]->f_getcwd(buffer, 0));
         ck_assert_int_eq(errno, EINVAL);
     }
-    ck_assert_ptr_null(idioms.folder(3));
+    ck_assert_ptr_null(idioms.directory(3));
 }
 END_TEST
 
@@ -161,11 +161,11 @@ START_TEST(directory_entries)
             struct dirent **entries = NULL;
             int count;
             if (variant == 0)
-                count = makers[i]->f_scandir(folder, &entries, c_files, by_name);
+                count = makers[i]->f_scandir(directory, &entries, c_files, by_name);
             else if (variant == 1)
-                count = makers[i]->f_scandir64(folder, &entries, c_files, by_name);
+                count = makers[i]->f_scandir64(directory, &entries, c_files, by_name);
             else
-                count = makers[i]->f_scandirat(parent, folder + 1, &entries, c_files, by_name);
+                count = makers[i]->f_scandirat(parent, directory + 1, &entries, c_files, by_name);
             ck_assert_int_eq(count, 2);
             assert_home(makers[i], entries);
             assert_home(makers[i], entries[0]);
@@ -230,8 +230,8 @@ int main(int count, char **arguments)
 {
     load_module(count, arguments);
     TCase *tcase = NEW_CASE("directories", absolute_paths, absolute_paths_that_do_not_exist,
-                            the_current_folder, the_current_folder_does_not_fit, directory_entries,
-                            many_directory_entries, no_directory);
+                            the_current_directory, the_current_directory_does_not_fit,
+                            directory_entries, many_directory_entries, no_directory);
     tcase_add_checked_fixture(tcase, set_up, tear_down);
     return RUN_CASES("directories", tcase);
 }

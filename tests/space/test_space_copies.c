@@ -1,6 +1,6 @@
 /*
- * A second copy of libhomefree, in a namespace of its own, uses the spaces of the copy that is the
- * heap.
+ * A second instance of libhomefree, in a namespace of its own, uses the spaces of the copy that is
+ * the heap.
  */
 #include "api.h"
 #include "control.h"

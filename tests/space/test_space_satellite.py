@@ -1,7 +1,7 @@
 """The satellite libhomefree-cuda.so is opened when it is first needed, and only then; without it,
 spaces say so, and everything else works.
 
-Usage: test_space_satellite.py --homefree FILE --double FOLDER [--satellite NAME]
+Usage: test_space_satellite.py --homefree FILE --double DIRECTORY [--satellite NAME]
                                [unittest arguments]
 
 Each case runs in a Python of its own, on the double of CUDA. Without --satellite (-Dcuda=disabled),
@@ -96,8 +96,8 @@ class Satellite(unittest.TestCase):
         )
 
     def test_without_it_spaces_say_so(self):
-        with tempfile.TemporaryDirectory() as folder:
-            alone = shutil.copy(options.homefree, Path(folder) / "libhomefree.so.1")
+        with tempfile.TemporaryDirectory() as directory:
+            alone = shutil.copy(options.homefree, Path(directory) / "libhomefree.so.1")
             told = self.run_on(
                 alone,
                 """
@@ -113,7 +113,7 @@ class Satellite(unittest.TestCase):
                 print(reason())
                 """,
             )
-            self.assertIn(str(Path(folder) / "libhomefree-cuda.so"), told)
+            self.assertIn(str(Path(directory) / "libhomefree-cuda.so"), told)
             self.assertIn("-Dcuda=disabled", told)
 
 

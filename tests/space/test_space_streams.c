@@ -54,7 +54,7 @@ START_TEST(many_in_turn)
     ck_assert_uint_eq(stats.pending + stats.leaked, 0);
     ck_assert_uint_le(stats.reserved_peak, memory);
     ck_assert_uint_le(stats.streams, STREAMS_MOST);
-    /* A ground's memory is used as it is. */
+    /* An arena's memory is used as it is. */
     ck_assert_uint_lt(double_calls("cuMemCreate"), MANY / 10);
     ck_assert_uint_le(double_calls("cuCtxSynchronize"), MANY + 10);
     ck_assert_uint_eq(double_faults(), 0);

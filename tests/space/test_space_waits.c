@@ -56,7 +56,7 @@ END_TEST
 
 /* Three blocks have room. Each is given back before the device is done with it, so that all wait
  * all the time, and one who waits has taken the others' blocks off the list. */
-static void *need_room(void *context)
+static void *need_capacity(void *context)
 {
     static const size_t size = 20 << 20;
     void *stream = context;
@@ -76,7 +76,7 @@ START_TEST(several_who_wait)
     for (int i = 0; i < THREADS; i++) {
         cudaStream_t stream;
         ck_assert_int_eq(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), 0);
-        ck_assert_int_eq(pthread_create(&threads[i], NULL, need_room, stream), 0);
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, need_capacity, stream), 0);
     }
     for (int i = 0; i < THREADS; i++)
         ck_assert_int_eq(pthread_join(threads[i], NULL), 0);

@@ -16,12 +16,12 @@
 
 enum { LIBRARIES = 500, LOADERS = 8, OTHERS = 4, KEPT = 40 };
 
-static char folder[] = "/tmp/homefree-storm-XXXXXX";
+static char directory[] = "/tmp/homefree-storm-XXXXXX";
 static atomic_uint next;
 
 static void path_of(char *path, size_t size, unsigned number)
 {
-    snprintf(path, size, "%s/library-%03u.so", folder, number);
+    snprintf(path, size, "%s/library-%03u.so", directory, number);
 }
 
 static void copy(const char *from, const char *to)
@@ -75,8 +75,8 @@ static void work(unsigned number)
 void storm_libraries(void)
 {
     char path[100];
-    if (mkdtemp(folder) == NULL)
-        storm_failed(folder, "cannot be made");
+    if (mkdtemp(directory) == NULL)
+        storm_failed(directory, "cannot be made");
     for (unsigned i = 0; i < LIBRARIES; i++) {
         path_of(path, sizeof path, i);
         copy(modules[i % module_count], path);
@@ -86,6 +86,6 @@ void storm_libraries(void)
         path_of(path, sizeof path, i);
         unlink(path);
     }
-    rmdir(folder);
-    strcpy(folder + strlen(folder) - 6, "XXXXXX");
+    rmdir(directory);
+    strcpy(directory + strlen(directory) - 6, "XXXXXX");
 }

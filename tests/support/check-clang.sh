@@ -3,8 +3,8 @@
 # which no change of compiler should make build again.
 set -eu
 cd "$(dirname "$0")/../.."
-folder=build-clang
-[ -f "$folder/build.ninja" ] ||
-    CC=clang CXX=clang++ meson setup "$folder" -Dwerror=true -Dtests=false -Dexamples=false \
+directory=build-clang
+[ -f "$directory/build.ninja" ] ||
+    CC=clang CXX=clang++ meson setup "$directory" -Dwerror=true -Dtests=false -Dexamples=false \
         -Djemalloc_build=build -Doptimization=1 -Ddebug=false
-ninja -C "$folder"
+ninja -C "$directory"

@@ -2,7 +2,7 @@
 # Every C and C++ file of ours is as clang-format 14 writes it; other versions write some lines
 # otherwise.
 #
-#   check-format.sh [BUILD-FOLDER]    whose tools to use; without, the clang-format on PATH
+#   check-format.sh [BUILD-DIRECTORY]    whose tools to use; without, the clang-format on PATH
 set -eu
 cd "$(dirname "$0")/../.."
 format=clang-format

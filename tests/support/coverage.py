@@ -1,7 +1,7 @@
 """Reads what the coverage build counted: see tests/coverage.
 
-usage: coverage.py BUILD-FOLDER table [--tests]    the table; --tests: failed tests as well
-       coverage.py BUILD-FOLDER lines FILE         the lines of FILE that no test ran
+usage: coverage.py BUILD-DIRECTORY table [--tests]    the table; --tests: failed tests as well
+       coverage.py BUILD-DIRECTORY lines FILE         the lines of FILE that no test ran
 """
 
 import json
@@ -38,18 +38,18 @@ def has_mapping(path):
     return b"__llvm_covmap" in sections
 
 
-def counts(folder):
+def counts(directory):
     """How often each line of code ran, for each source file of the rooms."""
-    profiles = sorted((folder / "profiles").glob("*.profraw"))
+    profiles = sorted((directory / "profiles").glob("*.profraw"))
     if not profiles:
         sys.exit("coverage.py: nothing has been measured; run tests/coverage")
-    merged = folder / "merged.profdata"
+    merged = directory / "merged.profdata"
     subprocess.run(
         [clangs("llvm-profdata"), "merge", "-sparse", "-failure-mode=all", "-o", merged, *profiles],
         check=True,
     )
-    objects = sorted(p for p in folder.rglob("*") if is_elf(p) and has_mapping(p))
-    library = folder / "loader" / "libhomefree.so.1.0.0"
+    objects = sorted(p for p in directory.rglob("*") if is_elf(p) and has_mapping(p))
+    library = directory / "loader" / "libhomefree.so.1.0.0"
     others = [f"-object={p}" for p in objects if p != library]
     export = [clangs("llvm-cov"), "export", "-format=lcov", f"-instr-profile={merged}", library]
     # llvm-cov warns about inline functions that differ between objects.
@@ -115,19 +115,19 @@ def add_up(files, key):
     return sorted(sums.items(), key=lambda item: (share(item[1]), item[0]))
 
 
-def failed_tests(folder):
-    results = (folder / "meson-logs/testlog.json").read_text(encoding="utf-8").splitlines()
+def failed_tests(directory):
+    results = (directory / "meson-logs/testlog.json").read_text(encoding="utf-8").splitlines()
     tests = map(json.loads, results)
     return [t["name"] for t in tests if t["result"] not in ("OK", "EXPECTEDFAIL", "SKIP")]
 
 
-def table(folder, tests):
-    files = counts(folder)
+def table(directory, tests):
+    files = counts(directory)
     stale = explain(files)
     rooms = add_up(files, lambda name: name.split("/")[0])
     for title, sums in (
         ("files", add_up(files, lambda name: name)),
-        ("folders", add_up(files, lambda name: name.rpartition("/")[0])),
+        ("directories", add_up(files, lambda name: name.rpartition("/")[0])),
         ("rooms", rooms),
     ):
         print(f"{title}:")
@@ -141,14 +141,14 @@ def table(folder, tests):
     ]
     problems += [f"{entry}: explained, but nothing there is left to explain" for entry in stale]
     if tests:
-        problems += [f"failed: {name}" for name in failed_tests(folder)]
+        problems += [f"failed: {name}" for name in failed_tests(directory)]
     for problem in problems:
         print(problem)
     return 1 if problems else 0
 
 
-def show_lines(folder, name):
-    lines = counts(folder).get(name)
+def show_lines(directory, name):
+    lines = counts(directory).get(name)
     if lines is None:
         sys.exit(f"coverage.py: {name} is not a measured file")
     source = (ROOT / name).read_text(encoding="utf-8").splitlines()
@@ -158,10 +158,10 @@ def show_lines(folder, name):
 
 
 def main():
-    folder = pathlib.Path(sys.argv[1]).resolve()
+    directory = pathlib.Path(sys.argv[1]).resolve()
     if sys.argv[2] == "lines":
-        return show_lines(folder, sys.argv[3])
-    return table(folder, "--tests" in sys.argv[3:])
+        return show_lines(directory, sys.argv[3])
+    return table(directory, "--tests" in sys.argv[3:])
 
 
 if __name__ == "__main__":

@@ -1,17 +1,17 @@
 #!/bin/sh
-# Fetches a Debian package, from where this machine's packages come, and unpacks it in a folder.
+# Fetches a Debian package, from where this machine's packages come, and unpacks it in a directory.
 # Nothing is installed, and the machine's own lists are left alone.
 #
-# usage: tests/support/debian-binary.sh PACKAGE FOLDER [SUITE]
+# usage: tests/support/debian-binary.sh PACKAGE DIRECTORY [SUITE]
 #
-# FOLDER must not exist; afterwards it has the package's files, and what the package says of itself in
-# FOLDER/DEBIAN. SUITE is a release by its code name; this machine's unless it is named.
+# DIRECTORY must not exist; afterwards it has the package's files, and what the package says of itself in
+# DIRECTORY/DEBIAN. SUITE is a release by its code name; this machine's unless it is named.
 set -eu
 here=$(dirname "$0")
 # shellcheck source=tests/support/debian-suite.sh
 . "$here/debian-suite.sh"
 [ $# -eq 2 ] || [ $# -eq 3 ] || {
-    echo "usage: tests/support/debian-binary.sh PACKAGE FOLDER [SUITE]" >&2
+    echo "usage: tests/support/debian-binary.sh PACKAGE DIRECTORY [SUITE]" >&2
     exit 2
 }
 [ ! -e "$2" ] || {

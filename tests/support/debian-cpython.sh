@@ -2,13 +2,13 @@
 # Builds a CPython from Debian's source and keeps it, for tests: Debian has no free-threaded one, and
 # each of its releases has one version.
 #
-# usage: tests/support/debian-cpython.sh VERSION [FOLDER]
+# usage: tests/support/debian-cpython.sh VERSION [DIRECTORY]
 #
 # VERSION   3.13t or 3.14t (free-threaded), 3.13, 3.14
-# FOLDER    where it is installed: unless said otherwise, VERSION below $HOMEFREE_PYTHONS, or below
-#           homefree/pythons in the cache folder ($XDG_CACHE_HOME, ~/.cache). The tests look there.
+# DIRECTORY    where it is installed: unless said otherwise, VERSION below $HOMEFREE_PYTHONS, or below
+#           homefree/pythons in the cache directory ($XDG_CACHE_HOME, ~/.cache). The tests look there.
 #
-# HOMEFREE_CPYTHON_SOURCE   a folder with the source of that version, which is used instead
+# HOMEFREE_CPYTHON_SOURCE   a directory with the source of that version, which is used instead
 #
 # Prints the interpreter's path. What is built already is not built again. It needs no package beyond
 # those that tests/run installs: modules of the standard library whose libraries lack are left out.
@@ -17,7 +17,7 @@
 #
 # It has a shared libpython, which programs in C can load, and which its python3 finds by an rpath.
 #
-# Debian's patches are left out: they know Debian's folders alone, and a free-threaded 3.13 that has
+# Debian's patches are left out: they know Debian's directories alone, and a free-threaded 3.13 that has
 # them looks for the packages of a virtual environment where pip does not put them.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
@@ -31,18 +31,18 @@ case ${1-} in
 3.13 | 3.13t) suites='trixie' ;;
 3.14 | 3.14t) suites='sid forky' ;;
 *)
-    echo "usage: tests/support/debian-cpython.sh 3.13|3.13t|3.14|3.14t [FOLDER]" >&2
+    echo "usage: tests/support/debian-cpython.sh 3.13|3.13t|3.14|3.14t [DIRECTORY]" >&2
     exit 2
     ;;
 esac
 version=$1
 plain=${version%t}
-folder=${2-${HOMEFREE_PYTHONS-${XDG_CACHE_HOME-$HOME/.cache}/homefree/pythons}/$version}
-case $folder in
+directory=${2-${HOMEFREE_PYTHONS-${XDG_CACHE_HOME-$HOME/.cache}/homefree/pythons}/$version}
+case $directory in
 /*) ;;
-*) folder=$PWD/$folder ;;
+*) directory=$PWD/$directory ;;
 esac
-python=$folder/bin/python3
+python=$directory/bin/python3
 if [ -x "$python" ]; then
     echo "$python"
     exit 0
@@ -70,7 +70,7 @@ if [ -z "$source" ]; then
     }
     [ -d "$source" ] || {
         tail -n 5 "$work/log" >&2
-        fail "no source of python$plain is within reach; unpack one and name its folder in" \
+        fail "no source of python$plain is within reach; unpack one and name its directory in" \
             "HOMEFREE_CPYTHON_SOURCE"
     }
 fi
@@ -83,8 +83,8 @@ free=
 [ "$version" = "$plain" ] || free=--disable-gil
 build() {
     # shellcheck disable=SC2086
-    LDFLAGS_NODIST="-Wl,-rpath,$folder/lib" \
-        "$source/configure" --prefix="$folder" --enable-shared $free --without-ensurepip &&
+    LDFLAGS_NODIST="-Wl,-rpath,$directory/lib" \
+        "$source/configure" --prefix="$directory" --enable-shared $free --without-ensurepip &&
         nice -n 5 make -j"$(nproc)" && make install
 }
 if ! build >"$work/log" 2>&1; then

@@ -2,9 +2,9 @@
 # Fetches the source of a Debian package, from where this machine's packages come, and unpacks it.
 # Nothing is installed, and the machine's own lists are left alone.
 #
-# usage: tests/support/debian-source.sh [--unpatched | --archive] PACKAGE FOLDER [SUITE]
+# usage: tests/support/debian-source.sh [--unpatched | --archive] PACKAGE DIRECTORY [SUITE]
 #
-# FOLDER must not exist; afterwards it is the package's source, with Debian's patches unless
+# DIRECTORY must not exist; afterwards it is the package's source, with Debian's patches unless
 # --unpatched is given. With --archive it is what the authors released, without Debian's files, which
 # are not fetched; the archive's name is printed. SUITE is a release by its code name; this machine's
 # unless it is named.
@@ -20,16 +20,16 @@ case ${1-} in
     ;;
 esac
 [ $# -eq 2 ] || [ $# -eq 3 ] || {
-    echo "usage: tests/support/debian-source.sh [--unpatched | --archive] PACKAGE FOLDER [SUITE]" >&2
+    echo "usage: tests/support/debian-source.sh [--unpatched | --archive] PACKAGE DIRECTORY [SUITE]" >&2
     exit 2
 }
 package=$1
 case $2 in
-/*) folder=$2 ;;
-*) folder=$PWD/$2 ;;
+/*) directory=$2 ;;
+*) directory=$PWD/$2 ;;
 esac
-[ ! -e "$folder" ] || {
-    echo "debian-source: $folder exists" >&2
+[ ! -e "$directory" ] || {
+    echo "debian-source: $directory exists" >&2
     exit 2
 }
 work=$(mktemp -d)
@@ -54,10 +54,10 @@ cd "$work"
     exit 3
 }
 if [ "$what" = archive ]; then
-    mv "$work/source" "$folder"
+    mv "$work/source" "$directory"
     basename "$work"/*.orig.tar.*
     exit
 fi
 for unpacked in "$work"/*/debian; do
-    mv "$(dirname "$unpacked")" "$folder"
+    mv "$(dirname "$unpacked")" "$directory"
 done

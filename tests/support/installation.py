@@ -1,5 +1,5 @@
 """Installed homefrees for tests: a prefix, as `meson install` makes it, and a wheel in a virtual
-environment. Both from a build folder, without building anything again."""
+environment. Both from a build directory, without building anything again."""
 
 import os
 import pathlib
@@ -26,19 +26,19 @@ def run(*command, cwd=None, **environment):
 class Installation:
     """The paths of an installed homefree, and what a user sets to build with it."""
 
-    def __init__(self, root, pkgconfig, command_folder, site):
+    def __init__(self, root, pkgconfig, command_directory, site):
         self.root, self.pkgconfig, self.site = root, pkgconfig, site
         self.library = pkgconfig.parent
-        self.path = command_folder
+        self.path = command_directory
 
     def build_variables(self):
         """For pkg-config and CMake."""
         return {"PKG_CONFIG_PATH": str(self.pkgconfig), "CMAKE_PREFIX_PATH": str(self.root)}
 
 
-def prefix(build, folder):
-    """Installs into `folder`, as a package that is unpacked elsewhere."""
-    stage = pathlib.Path(folder) / "stage"
+def prefix(build, directory):
+    """Installs into `directory`, as a package that is unpacked elsewhere."""
+    stage = pathlib.Path(directory) / "stage"
     run("meson", "install", "-C", build, "--no-rebuild", "--destdir", stage)
     for pc in stage.rglob("homefree*.pc"):
         text = pc.read_text()
@@ -49,30 +49,30 @@ def prefix(build, folder):
     return Installation(root, pc.parent, root / "bin", sites[0] if sites else None)
 
 
-def environment(python, tools, folder):
+def environment(python, tools, directory):
     """A virtual environment of `python` (a path) with its system's packages and those of another
-    environment, `tools`. Result: its bin folder and its site-packages."""
-    run(python, "-m", "venv", "--system-site-packages", "--without-pip", folder)
-    (site,) = pathlib.Path(folder).glob("lib/python3*/site-packages")
+    environment, `tools`. Result: its bin directory and its site-packages."""
+    run(python, "-m", "venv", "--system-site-packages", "--without-pip", directory)
+    (site,) = pathlib.Path(directory).glob("lib/python3*/site-packages")
     (shared,) = pathlib.Path(tools).glob("lib/python3*/site-packages")
     (site / "tools.pth").write_text(f"{shared}\n")
-    return pathlib.Path(folder) / "bin", site
+    return pathlib.Path(directory) / "bin", site
 
 
-def wheel(file, bin_folder, site):
+def wheel(file, bin_directory, site):
     """Installs the wheel `file` into a virtual environment that environment() made."""
-    run(bin_folder / "python3", "-m", "pip", "install", "-q", "--no-deps", "--no-index", file)
+    run(bin_directory / "python3", "-m", "pip", "install", "-q", "--no-deps", "--no-index", file)
     package = site / "homefree"
-    return Installation(package, package / "lib/pkgconfig", bin_folder, site)
+    return Installation(package, package / "lib/pkgconfig", bin_directory, site)
 
 
-def repair(file, build, folder):
-    """What `auditwheel repair`, without a flag, makes of a wheel, in `folder`. All that the wheel
+def repair(file, build, directory):
+    """What `auditwheel repair`, without a flag, makes of a wheel, in `directory`. All that the wheel
     needs must be in it, so that nothing is copied into it."""
     tools = pathlib.Path(build) / "wheels/tools/bin"
     path = f"{tools}{os.pathsep}{os.environ['PATH']}"
-    run(tools / "python3", tools / "auditwheel", "repair", file, "-w", folder, PATH=path)
-    (repaired,) = pathlib.Path(folder).glob("*.whl")
+    run(tools / "python3", tools / "auditwheel", "repair", file, "-w", directory, PATH=path)
+    (repaired,) = pathlib.Path(directory).glob("*.whl")
     with zipfile.ZipFile(repaired) as archive:
         copied = [name for name in archive.namelist() if ".libs/" in name]
     if copied or "manylinux" not in repaired.name:
@@ -80,10 +80,10 @@ def repair(file, build, folder):
     return repaired
 
 
-def find_wheel(folder):
-    """The one wheel in a folder; if there is none, the test is skipped with a message."""
-    wheels = list(pathlib.Path(folder).glob("homefree-*.whl"))
+def find_wheel(directory):
+    """The one wheel in a directory; if there is none, the test is skipped with a message."""
+    wheels = list(pathlib.Path(directory).glob("homefree-*.whl"))
     if len(wheels) != 1:
-        print(f"no wheel in {folder}; tests/run builds one there", file=sys.stderr)
+        print(f"no wheel in {directory}; tests/run builds one there", file=sys.stderr)
         sys.exit(77)
     return wheels[0]

@@ -5,7 +5,7 @@ from 3.6 on, with ctypes. If HOMEFREE_TEST_PYTHONS is set, files separated by co
 there are; each may belong to a virtual environment.
 
 usage: interpreters.py                 "VERSION FILE" for each
-       interpreters.py --to-build-for  for each that is free-threaded and has headers: their folder,
+       interpreters.py --to-build-for  for each that is free-threaded and has headers: their directory,
                                        and the end of an extension's file name, separated by a tab
 """
 
@@ -26,11 +26,13 @@ def built():
 
 
 def _candidates():
-    folders = [Path(folder) for folder in os.environ.get("PATH", "").split(os.pathsep) if folder]
-    folders.append(Path("/usr/bin"))
-    for folder in folders:
-        if folder.is_dir():
-            yield from sorted(folder.glob("python3*"))
+    directories = [
+        Path(directory) for directory in os.environ.get("PATH", "").split(os.pathsep) if directory
+    ]
+    directories.append(Path("/usr/bin"))
+    for directory in directories:
+        if directory.is_dir():
+            yield from sorted(directory.glob("python3*"))
     pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv") / "versions"
     yield from sorted(pyenv.glob("*/bin/python"))
     yield from sorted(built().glob("*/bin/python3"))
@@ -69,10 +71,10 @@ def number(text):
 
 
 def site_packages(wheels, text):
-    """The folders with what prepare.sh has installed for a version of CPython."""
+    """The directories with what prepare.sh has installed for a version of CPython."""
     kind = "free-threaded" if text.endswith("t") else "cpython"
-    folder = Path(wheels) / "{}-{}.{}".format(kind, *number(text))
-    return sorted(folder.glob("lib/python3*/site-packages"))
+    directory = Path(wheels) / "{}-{}.{}".format(kind, *number(text))
+    return sorted(directory.glob("lib/python3*/site-packages"))
 
 
 def is_elf(path):
@@ -110,9 +112,9 @@ def version(python):
 
 HEADERS = """
 import os, sysconfig
-folder = sysconfig.get_path("include")
-assert os.path.exists(folder + "/Python.h")
-print(folder, sysconfig.get_config_var("EXT_SUFFIX")[1:], sep="\\t")
+directory = sysconfig.get_path("include")
+assert os.path.exists(directory + "/Python.h")
+print(directory, sysconfig.get_config_var("EXT_SUFFIX")[1:], sep="\\t")
 """
 
 

@@ -6,19 +6,19 @@
 #   Debian and Ubuntu: installs the packages that are missing (as root, or through sudo).
 #   Elsewhere: names what is missing, and stops with 3.
 #   Then puts jemalloc's release archive where the Meson wrap looks for it.
-# homefree_build FOLDER TARGETS [meson options]
-#   Configures FOLDER if need be and builds TARGETS (a list of words) in it. Shows the log when something fails.
-# homefree_build_for FOLDER SUITES [meson options]
+# homefree_build DIRECTORY TARGETS [meson options]
+#   Configures DIRECTORY if need be and builds TARGETS (a list of words) in it. Shows the log when something fails.
+# homefree_build_for DIRECTORY SUITES [meson options]
 #   The same for what some tests need: SUITES is --suite and --no-suite, as words (suite_targets.py).
 #
-# homefree_wheels FOLDER     Environments with the real libraries of tests/real and tests/cuda.
-# homefree_tools FOLDER      FOLDER/wheels/tools: an environment with what examples are built with.
-# homefree_wheel FOLDER      FOLDER/dist: homefree's own wheel, as pip makes it for a user.
-# homefree_pytest FOLDER     Environments with pytest and its extensions, for tests/pytest_plugin.
-# homefree_docs_tools FOLDER   An environment with what docs/build makes the site with.
-# homefree_setup_tools FOLDER  An environment with setuptools for each of homefree_wheels' CPythons.
+# homefree_wheels DIRECTORY     Environments with the real libraries of tests/real and tests/cuda.
+# homefree_tools DIRECTORY      DIRECTORY/wheels/tools: an environment with what examples are built with.
+# homefree_wheel DIRECTORY      DIRECTORY/dist: homefree's own wheel, as pip makes it for a user.
+# homefree_pytest DIRECTORY     Environments with pytest and its extensions, for tests/pytest_plugin.
+# homefree_docs_tools DIRECTORY   An environment with what docs/build makes the site with.
+# homefree_setup_tools DIRECTORY  An environment with setuptools for each of homefree_wheels' CPythons.
 #
-# Needs $root, the project's folder.
+# Needs $root, the project's directory.
 
 # homefree_watched LOG COMMAND…: runs the command with its output in LOG and shows the current line
 # from time to time. Result: the command's.
@@ -161,7 +161,7 @@ homefree_fetch_sources() {
     done
 }
 
-# Unpacks them into a copy of the tree, as an sdist has them: homefree_unpack_sources FOLDER
+# Unpacks them into a copy of the tree, as an sdist has them: homefree_unpack_sources DIRECTORY
 homefree_unpack_sources() {
     for wrap in "$root"/subprojects/*.wrap; do
         tar -xf "$root/subprojects/packagecache/$(sed -n 's/^source_filename = //p' "$wrap")" \
@@ -204,17 +204,17 @@ homefree_prepare() {
 }
 
 homefree_configure_and_build() {
-    # A folder that was configured before the packages were installed looks for them again.
+    # A directory that was configured before the packages were installed looks for them again.
     again=
-    [ -f "$folder/build.ninja" ] && [ "${homefree_installed-no}" = yes ] && again=--reconfigure
-    if [ ! -f "$folder/build.ninja" ] || [ -n "$again" ]; then
-        meson setup $again "$folder" "$root" "$@" || return
+    [ -f "$directory/build.ninja" ] && [ "${homefree_installed-no}" = yes ] && again=--reconfigure
+    if [ ! -f "$directory/build.ninja" ] || [ -n "$again" ]; then
+        meson setup $again "$directory" "$root" "$@" || return
     fi
     # shellcheck disable=SC2086
     [ -z "$selection" ] ||
-        targets=$(python3 "$root/tests/support/suite_targets.py" "$folder" $selection) || return
+        targets=$(python3 "$root/tests/support/suite_targets.py" "$directory" $selection) || return
     # shellcheck disable=SC2086
-    ninja -C "$folder" $targets
+    ninja -C "$directory" $targets
 }
 
 homefree_build() {
@@ -230,13 +230,13 @@ homefree_build_for() {
 }
 
 homefree_build_chosen() {
-    folder=$1
+    directory=$1
     shift 2
-    homefree_step "building in ${folder##*/}" homefree_configure_and_build "$@" ||
-        homefree_fail "the build in $folder failed"
+    homefree_step "building in ${directory##*/}" homefree_configure_and_build "$@" ||
+        homefree_fail "the build in $directory failed"
 }
 
-# homefree_environment FOLDER PYTHON VENV-OPTION WHAT-FOR PACKAGE…: makes a virtual environment with
+# homefree_environment DIRECTORY PYTHON VENV-OPTION WHAT-FOR PACKAGE…: makes a virtual environment with
 # packages from PyPI, once, and again when other packages are asked for; its file `ready` lists them.
 # If the packages have no wheels for the interpreter, its file `unavailable` says so.
 homefree_environment() {
@@ -272,7 +272,7 @@ homefree_fill_environment() {
     "$environment/bin/python" -m pip install --disable-pip-version-check --only-binary=:all: "$@"
 }
 
-# homefree_style_tools FOLDER: ruff and clang-format, in a virtual environment under FOLDER/tools.
+# homefree_style_tools DIRECTORY: ruff and clang-format, in a virtual environment under DIRECTORY/tools.
 # Other versions would format some lines in another way.
 homefree_style_tools() {
     homefree_environment "$1/tools" "$(homefree_python)" --clear 'for the checks of style' \
@@ -283,7 +283,7 @@ homefree_python() {
     if [ -x /usr/bin/python3 ]; then echo /usr/bin/python3; else command -v python3; fi
 }
 
-# homefree_wheels FOLDER: virtual environments with the real libraries that tests/real imports, one
+# homefree_wheels DIRECTORY: virtual environments with the real libraries that tests/real imports, one
 # for each CPython from 3.9 on, and one with Debian's torch and NumPy; and one with CUDA's runtimes.
 homefree_wheels() {
     mkdir -p "$1" || homefree_fail "cannot make $1"
@@ -319,7 +319,7 @@ EOT
         'NVIDIA'"'"'s runtimes, for tests/cuda' nvidia-cuda-runtime-cu12 nvidia-cuda-runtime
 }
 
-# homefree_free_threaded_numpy FOLDER: NumPy for each free-threaded CPython that debian-cpython.sh has
+# homefree_free_threaded_numpy DIRECTORY: NumPy for each free-threaded CPython that debian-cpython.sh has
 # built. These have no pip of their own; that of another CPython fetches the files.
 homefree_free_threaded_numpy() {
     for python in "${HOMEFREE_PYTHONS:-${XDG_CACHE_HOME:-$HOME/.cache}/homefree/pythons}"/3.*t/bin/python3; do
@@ -363,7 +363,7 @@ homefree_docs_tools() {
         sphinx myst-parser furo libclang linkchecker 'readme_renderer[md]'
 }
 
-# Like a user's `pip wheel .`, but with the jemalloc that FOLDER has built already.
+# Like a user's `pip wheel .`, but with the jemalloc that DIRECTORY has built already.
 homefree_wheel() {
     rm -rf "$1/dist"
     homefree_step "building the wheel" "$1/wheels/tools/bin/python" -m pip wheel \
@@ -372,7 +372,7 @@ homefree_wheel() {
         homefree_fail "could not build the wheel"
 }
 
-# homefree_setup_tools FOLDER: a virtual environment with the newest setuptools and tools that make
+# homefree_setup_tools DIRECTORY: a virtual environment with the newest setuptools and tools that make
 # extensions for it, for each CPython that homefree_wheels found.
 homefree_setup_tools() {
     for made in "$1"/cpython-3.*/bin/python; do

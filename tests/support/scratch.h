@@ -1,11 +1,11 @@
-/* A folder of the test's own below /tmp, with one file in it. */
+/* A directory of the test's own below /tmp, with one file in it. */
 #ifndef TESTS_SCRATCH_H
 #define TESTS_SCRATCH_H
 
-/* The folder, and the path of a file in it that is not made. Set by make_scratch(). */
-extern char scratch_folder[64], scratch_file[96];
+/* The directory, and the path of a file in it that is not made. Set by make_scratch(). */
+extern char scratch_directory[64], scratch_file[96];
 
-/* Fixtures: the first makes the folder, the second removes the file and the folder. */
+/* Fixtures: the first makes the directory, the second removes the file and the directory. */
 void make_scratch(void);
 void remove_scratch(void);
 

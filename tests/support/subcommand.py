@@ -1,4 +1,4 @@
-"""What the tests of `homefree SUBCOMMAND` share: running it, and a test case with a folder."""
+"""What the tests of `homefree SUBCOMMAND` share: running it, and a test case with a directory."""
 
 import os
 import pty
@@ -53,15 +53,15 @@ class Subcommand:
 
 
 class SubcommandTest(unittest.TestCase):
-    """Gives each test an empty folder. `command` is the Subcommand."""
+    """Gives each test an empty directory. `command` is the Subcommand."""
 
     maxDiff = None
     command = None
 
     def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="homefree-test-")
-        self.addCleanup(folder.cleanup)
-        self.folder = Path(folder.name)
+        directory = tempfile.TemporaryDirectory(prefix="homefree-test-")
+        self.addCleanup(directory.cleanup)
+        self.directory = Path(directory.name)
 
     def assert_usage(self, *arguments, word):
         """Wrong usage: status 2, one line that contains the words (a pattern), no result."""

@@ -1,6 +1,6 @@
 """Turns one `meson test` run into lines that start with pass, fail or skip.
 
-usage: tally.py NAME BUILD-FOLDER LOG [MESON-TEST-OPTIONS…]
+usage: tally.py NAME BUILD-DIRECTORY LOG [MESON-TEST-OPTIONS…]
 
 Shows the end of what each failed test printed, and nothing of those that passed: where only the
 last lines of a run are kept, they are what is needed. Names each skipped test: one that is skipped
@@ -16,9 +16,9 @@ LINES = 60  # shown of each stream of a failed test
 
 
 def main() -> int:
-    name, folder, log = sys.argv[1], pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3])
+    name, directory, log = sys.argv[1], pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3])
     setup = next((a.split("=")[1] for a in sys.argv[4:] if a.startswith("--setup=")), None)
-    results = folder / "meson-logs" / (f"testlog-{setup}.json" if setup else "testlog.json")
+    results = directory / "meson-logs" / (f"testlog-{setup}.json" if setup else "testlog.json")
     failed = []
     try:
         lines = results.read_text(encoding="utf-8").splitlines()

@@ -2,7 +2,7 @@
 of homefree. clang-tidy looks at a file as often as it has commands, and tests compile many of our
 files again.
 
-usage: tidy_commands.py SOURCE-FOLDER BUILD-FOLDER OUTPUT-FOLDER
+usage: tidy_commands.py SOURCE-DIRECTORY BUILD-DIRECTORY OUTPUT-DIRECTORY
 
 Prints the files, each with a NUL after it, the largest first: they take the longest.
 """

@@ -1,6 +1,6 @@
 """homefree's wheel: what is in it, in each CPython, and modules that are built against it.
 
-usage: test_wheel.py BUILD-FOLDER SOURCE-FOLDER [unittest's arguments]
+usage: test_wheel.py BUILD-DIRECTORY SOURCE-DIRECTORY [unittest's arguments]
 """
 
 import os
@@ -119,16 +119,16 @@ class Content(unittest.TestCase):
                 self.assertNotIn(f"{SOURCE}/{room}".encode(), content, name)
 
     def test_the_command_needs_libc_alone(self):
-        with tempfile.TemporaryDirectory() as folder:
-            file = self.archive.extract("homefree/bin/homefree", folder)
+        with tempfile.TemporaryDirectory() as directory:
+            file = self.archive.extract("homefree/bin/homefree", directory)
             dynamic = run("readelf", "-dW", file)
         needed = [line.split("[")[1][:-1] for line in dynamic.split("\n") if "NEEDED" in line]
         # dlopen() is libc's from glibc 2.34 on.
         self.assertEqual([name for name in needed if name != "libdl.so.2"], ["libc.so.6"])
 
     def test_auditwheel_repairs_it_without_a_flag(self):
-        with tempfile.TemporaryDirectory() as folder:
-            installation.repair(WHEEL, BUILD, folder)
+        with tempfile.TemporaryDirectory() as directory:
+            installation.repair(WHEEL, BUILD, directory)
 
     def test_an_archive_says_that_it_is_one(self):
         """As `python -m zipapp` makes it. Python itself would speak of a circular import."""
@@ -155,11 +155,11 @@ class InstalledWheel(unittest.TestCase):
     def setUp(self):
         self.work = pathlib.Path(tempfile.mkdtemp(prefix="homefree-wheel-"))
         self.addCleanup(shutil.rmtree, self.work)
-        bin_folder, self.site = installation.environment(
+        bin_directory, self.site = installation.environment(
             self.python, BUILD / "wheels/tools", self.work / "environment"
         )
-        self.interpreter = bin_folder / "python3"
-        self.wheel = installation.wheel(WHEEL, bin_folder, self.site)
+        self.interpreter = bin_directory / "python3"
+        self.wheel = installation.wheel(WHEEL, bin_directory, self.site)
         shutil.copy2(GREET, self.work)
 
     def write(self, name, text):
@@ -270,8 +270,8 @@ class InstalledWheel(unittest.TestCase):
         guide = (SOURCE / "examples/guides/publishing.md").read_text()
         recipes = [part.partition("```")[0] for part in guide.split("```sh\n")[1:]]
         self.assertEqual(len(recipes), 2)
-        folders = [self.interpreter.parent, (BUILD / "wheels/tools/bin").resolve()]
-        path = os.pathsep.join([*map(str, folders), os.environ["PATH"]])
+        directories = [self.interpreter.parent, (BUILD / "wheels/tools/bin").resolve()]
+        path = os.pathsep.join([*map(str, directories), os.environ["PATH"]])
         copies = []
         for recipe in recipes:
             run("sh", "-ec", recipe, cwd=self.work, PATH=path)
@@ -283,7 +283,7 @@ class InstalledWheel(unittest.TestCase):
             repaired.unlink()
         self.assertEqual([len(each) for each in copies], [0, 1])
 
-        # The user's folder has the vendored copy now; homefree's own may come before it.
+        # The user's directory has the vendored copy now; homefree's own may come before it.
         vendored = "import sys; sys.path.insert(0, 'user')\n"
         for before in "", "import homefree\n":
             result = self.ask(vendored + before + USE)
@@ -337,9 +337,9 @@ class InstalledWheel(unittest.TestCase):
             if number(version) < (3, tag) or version[-1] == "t":
                 continue
             with self.subTest(python=python):
-                folder = self.work / f"cpython{seen}"
-                run(python, "-m", "venv", folder)
-                self.interpreter = folder / "bin/python"
+                directory = self.work / f"cpython{seen}"
+                run(python, "-m", "venv", directory)
+                self.interpreter = directory / "bin/python"
                 run(self.interpreter, "-m", "pip", "install", "-q", "--no-index", WHEEL)
                 result = self.ask(
                     "import homefree, os\n"

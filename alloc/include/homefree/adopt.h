@@ -30,7 +30,7 @@ extern "C" {
  *   -EINVAL          handle does not denote a loaded object
  *   -EPERM           HOMEFREE_CONF says route:off
  *   -ENOTSUP         the object brings its own allocator, or is the program, libc, the C++ runtime
- *                    or homefree; or this copy of libhomefree forwards to one that cannot adopt
+ *                    or homefree; or this instance of libhomefree forwards to one that cannot adopt
  *   -EACCES          a slot is read-only, or a call by which the object frees cannot be routed
  *   -ENOSPC, -E2BIG  homefree's tables are full
  *   others           as mprotect(2)
@@ -51,8 +51,8 @@ HF_API int hf_adopt(void *handle);
  * on) jump to the heap. They are found by the object's symbols, or by those of its debug file. The
  * copy is made only if nothing else leads into the allocator: all code is searched for calls and
  * data that would go on using it. The file itself is not changed. Libraries that the object needs
- * from folders on its search path, and that have a hidden allocator themselves, are loaded by the
- * call from copies of their own.
+ * from directories on its search path, and that have a hidden allocator themselves, are loaded by
+ * the call from copies of their own.
  *
  * Where something uses the allocator that has no like on the heap, such as a heap of its own, the
  * copy keeps it: the functions that take a block (free, realloc and so on) then ask first who owns

@@ -87,7 +87,7 @@
  * code runs.
  *
  * Parameters:
- *   allocated_by  in: a part of the object's file name, without the folder; NULL for any object
+ *   allocated_by  in: a part of the object's file name, without the directory; NULL for any object
  *   freed_by      in: the same
  *   ...           in: the block of code
  * Result: none.
@@ -132,7 +132,7 @@
  *
  * Parameters:
  *   p         in: the first byte of the block of memory
- *   freed_by  in: a part of the object's file name, without the folder; NULL for any object
+ *   freed_by  in: a part of the object's file name, without the directory; NULL for any object
  *   ...       in: the block of code
  * Result: none.
  * Errors: a failed assertion ends the test, as the framework's do.
@@ -155,7 +155,7 @@
  * purpose, such as a cache, counts as left: run the code once before the assertion.
  *
  * Parameters:
- *   allocated_by  in: a part of the object's file name, without the folder; NULL for any object
+ *   allocated_by  in: a part of the object's file name, without the directory; NULL for any object
  *   ...           in: the block of code
  * Result: none.
  * Errors: a failed assertion ends the test, as the framework's do.

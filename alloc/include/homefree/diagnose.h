@@ -123,7 +123,7 @@ HF_API void hf_findings_end(struct hf_findings *findings);
  * Errors:
  *   -EINVAL   a parameter is NULL
  *   -ENOSYS   the process is not diagnosed
- *   -ENOTSUP  it only counts (`--diagnose=count`), or another copy of libhomefree is the heap
+ *   -ENOTSUP  it only counts (`--diagnose=count`), or another instance of libhomefree is the heap
  *   -ETIME    it took too long; nothing was found
  *   -EAGAIN   another thread is looking, or the system refuses memory
  * Frees: nothing.

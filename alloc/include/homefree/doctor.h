@@ -19,7 +19,7 @@ extern "C" {
  *               loader's lock is held during the call.
  * Result: 0 or a negative errno.
  * Errors:
- *   -ENOTSUP  this copy of libhomefree forwards to one that keeps no records
+ *   -ENOTSUP  this instance of libhomefree forwards to one that keeps no records
  *   others    as write(2)
  * Frees: nothing; the caller closes the descriptor.
  * Threads: safe; takes the dynamic loader's lock.

@@ -62,7 +62,7 @@ struct hf_fail_counts {
  * Errors:
  *   -EINVAL   flags contains an unknown flag
  *   -ENOSPC   HF_FAIL_THREADS_MAX threads are counting
- *   -ENOTSUP  this copy of libhomefree forwards to one that cannot count
+ *   -ENOTSUP  this instance of libhomefree forwards to one that cannot count
  * Frees: nothing. Ended with hf_fail_end(), on the same thread unless flags has HF_FAIL_PROCESS; a
  *   thread that counts must not exit before.
  * Threads: safe.
@@ -82,7 +82,7 @@ HF_API int hf_fail_at(uint64_t call, unsigned flags);
  * Errors:
  *   -EINVAL    flags contains another flag, out is NULL, or its size is too small
  *   -EALREADY  nothing is being counted
- *   -ENOTSUP   this copy of libhomefree forwards to one that cannot count
+ *   -ENOTSUP   this instance of libhomefree forwards to one that cannot count
  * Frees: nothing.
  * Threads: safe.
  * Fork: safe.
@@ -101,7 +101,7 @@ HF_API int hf_fail_count(unsigned flags, struct hf_fail_counts *out);
  * Errors:
  *   -EINVAL    flags contains another flag, or the size of out is too small; counting goes on
  *   -EALREADY  nothing is being counted
- *   -ENOTSUP   this copy of libhomefree forwards to one that cannot count
+ *   -ENOTSUP   this instance of libhomefree forwards to one that cannot count
  * Frees: nothing.
  * Threads: safe.
  * Fork: safe.

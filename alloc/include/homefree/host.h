@@ -72,7 +72,7 @@ struct hf_python_state {
  *   -EACCES   CPython is running and the calling thread is not attached (does not hold the GIL)
  *   -ENOSPC   the same domain was hooked by other code too often in between
  *   -ENOSYS   HF_PYTHON_FULL, and CPython is free-threaded: its objects must be its mimalloc's
- *   -ENOTSUP  this copy of libhomefree forwards to one that cannot install
+ *   -ENOTSUP  this instance of libhomefree forwards to one that cannot install
  * Frees: nothing.
  * Threads: any thread before Py_Initialize(), later any attached thread.
  * Fork: safe; a child keeps what is installed.
@@ -88,7 +88,7 @@ HF_API int hf_python_install(const struct hf_python_options *options, struct hf_
  *
  * Result: 0 or a negative errno.
  * Errors:
- *   -ENOTSUP  this copy of libhomefree forwards to one that cannot uninstall
+ *   -ENOTSUP  this instance of libhomefree forwards to one that cannot uninstall
  * Frees: nothing.
  * Threads: safe.
  * Fork: safe.

@@ -3,8 +3,8 @@
  *
  * A *group* is a number of interpreters that the same code and data are loaded into, each with a
  * GIL of its own, so that calls run at the same time. A *session* is the right of one thread to use
- * one interpreter of a group. Each interpreter has a thread of homefree's, its *caretaker*, which
- * makes it, runs what is posted to it, and ends it.
+ * one interpreter of a group. Each interpreter has a thread of homefree's, its *owner thread*,
+ * which makes it, runs what is posted to it, and ends it.
  *
  * These functions do not need Python's headers, and libhomefree does not link Python: it uses the
  * CPython of the process. Which interpreters there can be depends on it:
@@ -222,7 +222,7 @@ HF_API int hf_interpreters_stats(struct hf_interpreters *group, unsigned index,
  * Errors:
  *   -ETIMEDOUT  an interpreter has not ended; the group stays valid, and may be ended again
  *   -EBUSY      another thread is ending the group
- *   -EDEADLK    the calling thread has a session of this group, or is a caretaker
+ *   -EDEADLK    the calling thread has a session of this group, or is an owner thread
  *   -ESHUTDOWN  the group belongs to the parent of a fork
  * Frees: on 0 the group.
  * Threads: safe; no thread may use the group after it was freed.
@@ -246,7 +246,7 @@ HF_API int hf_interpreters_end(struct hf_interpreters *group, int timeout_ms);
  * Result: 0 or a negative errno.
  * Errors:
  *   -ETIMEDOUT  an interpreter has not ended
- *   -EDEADLK    the calling thread has a session, or is a caretaker
+ *   -EDEADLK    the calling thread has a session, or is an owner thread
  * Frees: nothing.
  * Threads: safe.
  * Fork: safe.
@@ -526,8 +526,8 @@ HF_API int hf_interpreters_call(struct hf_interpreters *group, const char *funct
 /*
  * Has a function run by a thread that is attached to an interpreter.
  *
- * It runs when a session of that interpreter is next attached or detached, or on the caretaker; for
- * the main interpreter, and for one that others have made, on a thread of homefree's. One that
+ * It runs when a session of that interpreter is next attached or detached, or on the owner thread;
+ * for the main interpreter, and for one that others have made, on a thread of homefree's. One that
  * others have made must be known by an earlier hf_interpreters_hold(); what is still queued when it
  * ends runs in a function that Python's `atexit` calls there.
  *

@@ -16,10 +16,10 @@ extern "C" {
  *
  * The loaded copy shares no globals, inline statics or thread-local variables with the original or
  * with other copies. What the libraries it needs define stays shared; these libraries are loaded by
- * the call. The copy is placed beside the original if that folder is writable, otherwise in a
- * folder that only this user can access, below XDG_RUNTIME_DIR, TMPDIR, /tmp or /var/tmp;
- * privileged processes use only the last two. In either place $ORIGIN means the original's folder,
- * for needed libraries and for what the copy opens.
+ * the call. The copy is placed beside the original if that directory is writable, otherwise in a
+ * directory that only this user can access, below XDG_RUNTIME_DIR, TMPDIR, /tmp or /var/tmp;
+ * privileged processes use only the last two. In either place $ORIGIN means the original's
+ * directory, for needed libraries and for what the copy opens.
  *
  * Must not be called from a constructor of a library that the original needs.
  *
@@ -39,10 +39,9 @@ extern "C" {
  *   -ENOSPC        no place has room
  *   others         as open(2), read(2) and write(2)
  * Frees: the file is removed when the process exits or, after a crash, by the next process of the
- *   same user that makes a copy in that folder. The caller may remove it earlier, even while it is
- *   loaded, with hf_private_remove(); debuggers then find no symbols.
- * Threads: safe; takes the dynamic loader's lock, and calls malloc().
- * Fork: safe; a child leaves its parent's copies alone.
+ *   same user that makes a copy in that directory. The caller may remove it earlier, even while it
+ * is loaded, with hf_private_remove(); debuggers then find no symbols. Threads: safe; takes the
+ * dynamic loader's lock, and calls malloc(). Fork: safe; a child leaves its parent's copies alone.
  * Signals: unsafe.
  * Since: 1.0
  */

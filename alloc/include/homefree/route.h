@@ -28,7 +28,7 @@ extern "C" {
  * Result: the number of slots changed, or a negative errno.
  * Errors:
  *   -EPERM    HOMEFREE_CONF says route:off
- *   -ENOTSUP  this copy of libhomefree forwards to one that cannot route
+ *   -ENOTSUP  this instance of libhomefree forwards to one that cannot route
  * Frees: nothing.
  * Threads: safe; takes the dynamic loader's lock.
  * Fork: safe.
@@ -80,7 +80,7 @@ typedef void hf_route_visitor(const struct hf_route_entry *entry, void *context)
  * Result: 0 or a negative errno.
  * Errors:
  *   -EINVAL   the size of out is too small
- *   -ENOTSUP  this copy of libhomefree forwards to one that cannot report
+ *   -ENOTSUP  this instance of libhomefree forwards to one that cannot report
  * Frees: nothing.
  * Threads: safe; takes the dynamic loader's lock, and holds it while visit runs.
  * Fork: safe.

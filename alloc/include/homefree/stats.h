@@ -23,7 +23,7 @@ struct hf_stats {
     uint64_t resident;        /* upper bound of the physical memory, in bytes */
     uint64_t metadata;        /* bytes of the heap's own bookkeeping */
     uint32_t arenas;          /* threads' parts of the heap, those of ended threads too */
-    uint32_t forwards;        /* 1 if this copy of libhomefree forwards to another one */
+    uint32_t forwards;        /* 1 if this instance of libhomefree forwards to another one */
     uint64_t releases_live;   /* deleters whose pointer has not been freed yet */
     uint64_t releases_run;    /* deleters that freed their pointer */
     uint64_t releases_leaked; /* deleters that could not free their pointer safely */

@@ -100,14 +100,14 @@ typedef void hf_left_visitor(const struct hf_left *left, void *context);
  *   -EINVAL   out is NULL, or room is too large
  *   -ENOMEM   there is no memory
  *   -ENOSPC   HF_WATCHES_MAX watches (16) are open
- *   -ENOTSUP  this copy of libhomefree forwards to one that has no watches
+ *   -ENOTSUP  this instance of libhomefree forwards to one that has no watches
  * Frees: the caller frees the watch with hf_watch_drop().
  * Threads: safe; takes the dynamic loader's lock.
  * Fork: safe.
  * Signals: unsafe.
  * Since: 1.0
  */
-HF_API int hf_watch_begin(struct hf_watch **out, size_t room);
+HF_API int hf_watch_begin(struct hf_watch **out, size_t capacity);
 
 /*
  * Ends a watch. Its records stay.

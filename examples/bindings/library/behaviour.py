@@ -1,4 +1,4 @@
-"""What every binding does, whatever made it: each folder's tests begin with these."""
+"""What every binding does, whatever made it: each directory's tests begin with these."""
 
 import gc
 

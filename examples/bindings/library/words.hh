@@ -1,5 +1,5 @@
 /*
- * words.hh - a list of words: the small library that each folder here binds to Python.
+ * words.hh - a list of words: the small library that each directory here binds to Python.
  *
  * It knows nothing of Python and nothing of homefree: its memory is malloc's and new's. C++20, in
  * which std::string allocates in the library itself, and libstdc++ frees that when it grows one. A

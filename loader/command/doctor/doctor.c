@@ -201,11 +201,11 @@ static int compare_pids(const void *left, const void *right)
 /* Shows the records of all other processes, ordered by process number. */
 static void show_children(struct report *report)
 {
-    DIR *folder = opendir(report->run->folder);
+    DIR *directory = opendir(report->run->directory);
     long *pids = NULL;
     size_t count = 0;
     bool enough = true;
-    for (struct dirent *entry = NULL; folder != NULL && (entry = readdir(folder)) != NULL;) {
+    for (struct dirent *entry = NULL; directory != NULL && (entry = readdir(directory)) != NULL;) {
         char *end;
         const long pid = strtol(entry->d_name, &end, 10);
         if (*end != '\0' || pid <= 0 || pid == report->run->pid)
@@ -217,8 +217,8 @@ static void show_children(struct report *report)
         pids = more;
         pids[count++] = pid;
     }
-    if (folder != NULL)
-        closedir(folder);
+    if (directory != NULL)
+        closedir(directory);
     if (!enough) {
         report->found.failed++;
         (void)hf_command_out_of_memory(who);

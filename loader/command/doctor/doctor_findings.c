@@ -33,7 +33,7 @@ static size_t *place_of(const struct hf_record *record, size_t rule, const char 
     uint64_t hash = UINT64_C(0xcbf29ce484222325) ^ rule; /* FNV-1a */
     for (const char *at = message; *at != '\0'; at++)
         hash = (hash ^ (unsigned char)*at) * UINT64_C(0x100000001b3);
-    const size_t places = 2 * record->findings_room; /* a power of two */
+    const size_t places = 2 * record->findings_capacity; /* a power of two */
     for (size_t i = (hash ^ hash >> 32) % places;; i = (i + 1) % places) {
         size_t *place = &record->findings_places[i];
         if (*place == 0)
@@ -45,20 +45,20 @@ static size_t *place_of(const struct hf_record *record, size_t rule, const char 
 }
 
 /* Makes room for one more finding. False: out of memory. */
-static bool make_room(struct hf_record *record)
+static bool make_capacity(struct hf_record *record)
 {
-    if (record->findings_count < record->findings_room)
+    if (record->findings_count < record->findings_capacity)
         return true;
-    const size_t room = record->findings_room == 0 ? 16 : 2 * record->findings_room;
-    struct hf_record_finding *larger = reallocarray(record->findings, room, sizeof *larger);
+    const size_t capacity = record->findings_capacity == 0 ? 16 : 2 * record->findings_capacity;
+    struct hf_record_finding *larger = reallocarray(record->findings, capacity, sizeof *larger);
     if (larger != NULL)
         record->findings = larger;
-    size_t *places = larger != NULL ? calloc(2 * room, sizeof *places) : NULL;
+    size_t *places = larger != NULL ? calloc(2 * capacity, sizeof *places) : NULL;
     if (places == NULL)
         return false;
     free(record->findings_places);
     record->findings_places = places;
-    record->findings_room = room;
+    record->findings_capacity = capacity;
     for (size_t i = 0; i < record->findings_count; i++)
         *place_of(record, larger[i].rule, larger[i].message) = i + 1;
     return true;
@@ -74,7 +74,7 @@ find(struct hf_record *record, enum hf_doctor_rule rule, const char *format, ...
     va_end(arguments);
     if (message == NULL)
         return NULL;
-    size_t *place = make_room(record) ? place_of(record, rule, message) : NULL;
+    size_t *place = make_capacity(record) ? place_of(record, rule, message) : NULL;
     if (place == NULL || *place != 0) {
         free(message);
         return place != NULL ? &record->findings[*place - 1] : NULL;
@@ -123,14 +123,14 @@ static bool inspect(const struct hf_record *record, const char *path,
 static void look_into(const struct hf_record *record, struct hf_record_object *object)
 {
     struct hf_inspection inspection;
-    const size_t room = sizeof object->allocators / sizeof object->allocators[0];
+    const size_t capacity = sizeof object->allocators / sizeof object->allocators[0];
     if (inspect(record, object->path, &inspection)) {
         object->inspected = true;
         /* homefree's own extension contains the table of known allocators, and therefore their
          * names. */
         const bool ours = inspection.homefree_linked && inspection.module != NULL &&
                           strcmp(inspection.module, "_homefree") == 0;
-        for (size_t i = 0; !ours && i < inspection.allocators_count && i < room; i++) {
+        for (size_t i = 0; !ours && i < inspection.allocators_count && i < capacity; i++) {
             object->allocators[i].allocator = inspection.allocators[i].allocator;
             object->allocators[i].exported = inspection.allocators[i].exported;
             object->allocators_count++;
@@ -262,7 +262,7 @@ static bool find_embedded(struct hf_record *record, struct hf_record_end end, si
     return true;
 }
 
-/* The names of the files in LD_PRELOAD, without their folders. */
+/* The names of the files in LD_PRELOAD, without their directories. */
 struct preloaded {
     char *text;
     void *names; /* a tree of tsearch(3) */

@@ -116,7 +116,7 @@ struct hf_record {
     size_t findings_count;
     /* Private: room for findings, and a hash table of twice as many places, which holds 1 + the
      * number of a finding. */
-    size_t findings_room, *findings_places;
+    size_t findings_capacity, *findings_places;
 };
 
 /* The rules of loader/record/process_record.def. */

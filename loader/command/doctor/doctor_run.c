@@ -40,7 +40,8 @@ static char *find_library(const char *who)
     return NULL;
 }
 
-/* A library whose path cannot stand in LD_PRELOAD gets a symbolic link in the folder for records.
+/* A library whose path cannot stand in LD_PRELOAD gets a symbolic link in the directory for
+ * records.
  */
 static char *preloadable(const char *who, const struct hf_doctor_run *run)
 {
@@ -53,7 +54,7 @@ static char *preloadable(const char *who, const struct hf_doctor_run *run)
     if (hf_preload_obstacle(path) == NULL)
         return path;
     char *link = NULL;
-    if (asprintf(&link, "%s/" HF_PRELOAD_LIBRARY, run->folder) < 0 || symlink(path, link) != 0) {
+    if (asprintf(&link, "%s/" HF_PRELOAD_LIBRARY, run->directory) < 0 || symlink(path, link) != 0) {
         (void)failed(who, "link to the library");
         free(link);
         link = NULL;
@@ -62,41 +63,42 @@ static char *preloadable(const char *who, const struct hf_doctor_run *run)
     return link;
 }
 
-/* ---- the folder ----------------------------------------------------------------------------- */
+/* ---- the directory -----------------------------------------------------------------------------
+ */
 
-static int make_folder(const char *who, struct hf_doctor_run *run)
+static int make_directory(const char *who, struct hf_doctor_run *run)
 {
     const char *parent = getenv("TMPDIR");
     if (parent == NULL || parent[0] != '/' || hf_preload_obstacle(parent) != NULL)
         parent = "/tmp";
-    if (asprintf(&run->folder, "%s/homefree-doctor.XXXXXX", parent) < 0) {
-        run->folder = NULL;
+    if (asprintf(&run->directory, "%s/homefree-doctor.XXXXXX", parent) < 0) {
+        run->directory = NULL;
         errno = ENOMEM;
-    } else if (mkdtemp(run->folder) != NULL) {
+    } else if (mkdtemp(run->directory) != NULL) {
         return HF_EXIT_CLEAN;
     }
-    free(run->folder);
-    run->folder = NULL;
-    return failed(who, "create a folder for records");
+    free(run->directory);
+    run->directory = NULL;
+    return failed(who, "create a directory for records");
 }
 
 void hf_doctor_run_end(struct hf_doctor_run *run)
 {
-    DIR *folder = run->folder != NULL ? opendir(run->folder) : NULL;
-    for (struct dirent *entry = NULL; folder != NULL && (entry = readdir(folder)) != NULL;)
-        (void)unlinkat(dirfd(folder), entry->d_name, 0); /* no subfolder is ours */
-    if (folder != NULL)
-        closedir(folder);
-    if (run->folder != NULL)
-        (void)rmdir(run->folder);
-    free(run->folder);
-    run->folder = NULL;
+    DIR *directory = run->directory != NULL ? opendir(run->directory) : NULL;
+    for (struct dirent *entry = NULL; directory != NULL && (entry = readdir(directory)) != NULL;)
+        (void)unlinkat(dirfd(directory), entry->d_name, 0); /* no subdirectory is ours */
+    if (directory != NULL)
+        closedir(directory);
+    if (run->directory != NULL)
+        (void)rmdir(run->directory);
+    free(run->directory);
+    run->directory = NULL;
 }
 
 int hf_doctor_run_open(const struct hf_doctor_run *run, pid_t pid)
 {
     char *path = NULL;
-    if (asprintf(&path, "%s/%ld", run->folder, (long)pid) < 0)
+    if (asprintf(&path, "%s/%ld", run->directory, (long)pid) < 0)
         return -ENOMEM;
     const int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     const int result = descriptor < 0 ? -errno : descriptor;
@@ -156,7 +158,7 @@ static bool prepare(const struct hf_doctor_run *run, const char *library)
     const bool more = users != NULL && users[0] != '\0';
     return asprintf(&preload, "%s%s%s", more ? users : "", more ? ":" : "", library) >= 0 &&
            asprintf(&request, "%s:%ld:%s", run->start ? "start" : "exit",
-                    run->children ? 0L : (long)getpid(), run->folder) >= 0 &&
+                    run->children ? 0L : (long)getpid(), run->directory) >= 0 &&
            unsetenv(HF_PYTHON_VARIABLE) == 0 && setenv("LD_PRELOAD", preload, 1) == 0 &&
            setenv(HF_DOCTOR_VARIABLE, request, 1) == 0 &&
            (!run->stdout_is_stderr || dup2(STDERR_FILENO, STDOUT_FILENO) >= 0);
@@ -175,7 +177,7 @@ static void become(const struct hf_doctor_run *run, const char *library, int cha
 int hf_doctor_run(const char *who, struct hf_doctor_run *run)
 {
     int channel[2];
-    if (make_folder(who, run) != HF_EXIT_CLEAN)
+    if (make_directory(who, run) != HF_EXIT_CLEAN)
         return HF_EXIT_FAILED;
     char *library = preloadable(who, run);
     if (library == NULL)

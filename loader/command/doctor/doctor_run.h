@@ -1,8 +1,8 @@
 /*
  * Runs a program so that its processes write records (loader/record/process_record.h).
  *
- * Owns: the folder with the records, until hf_doctor_run_end(), and the signal dispositions while
- * the program runs. One run at a time, in one thread.
+ * Owns: the directory with the records, until hf_doctor_run_end(), and the signal dispositions
+ * while the program runs. One run at a time, in one thread.
  */
 #ifndef HF_LOADER_COMMAND_DOCTOR_RUN_H
 #define HF_LOADER_COMMAND_DOCTOR_RUN_H
@@ -18,7 +18,7 @@ struct hf_doctor_run {
     bool stdout_is_stderr; /* the program's stdout goes to stderr */
     pid_t pid;             /* set by hf_doctor_run() */
     int status;            /* as returned by waitpid(2) */
-    char *folder;          /* records are <folder>/<pid> */
+    char *directory;       /* records are <directory>/<pid> */
 };
 
 /*
@@ -35,7 +35,7 @@ int hf_doctor_run_open(const struct hf_doctor_run *run, pid_t pid);
  * The text stays valid until the next call. */
 const char *hf_doctor_run_why(const struct hf_doctor_run *run);
 
-/* Removes the folder with the records. */
+/* Removes the directory with the records. */
 void hf_doctor_run_end(struct hf_doctor_run *run);
 
 #endif

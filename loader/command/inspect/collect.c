@@ -277,7 +277,8 @@ static void inspect_archive(struct hf_collect *collect, const char *path)
     }
 }
 
-/* ---- folders and distributions -------------------------------------------------------------- */
+/* ---- directories and distributions --------------------------------------------------------------
+ */
 
 static void take_contained(struct hf_collect *collect, size_t container, const char *path)
 {
@@ -295,8 +296,8 @@ static int by_name(const FTSENT **left, const FTSENT **right)
     return strcmp((*left)->fts_name, (*right)->fts_name);
 }
 
-/* Whether a folder is where the kernel shows its own state as files. None of these is a module, and
- * reading some has effects or does not end. */
+/* Whether a directory is where the kernel shows its own state as files. None of these is a module,
+ * and reading some has effects or does not end. */
 static bool is_kernel_state(const FTSENT *entry)
 {
     struct statfs system;
@@ -306,11 +307,11 @@ static bool is_kernel_state(const FTSENT *entry)
     return system.f_type == PROC_SUPER_MAGIC || system.f_type == SYSFS_MAGIC;
 }
 
-static void inspect_folder(struct hf_collect *collect, char *path)
+static void inspect_directory(struct hf_collect *collect, char *path)
 {
-    const size_t container = hf_inspected_contain(collect->inspected, HF_CONTAINER_FOLDER, path);
+    const size_t container = hf_inspected_contain(collect->inspected, HF_CONTAINER_DIRECTORY, path);
     char *const paths[] = {path, NULL};
-    /* Links are not followed, so that none leads in a circle or out of the folder. */
+    /* Links are not followed, so that none leads in a circle or out of the directory. */
     FTS *walk = fts_open(paths, FTS_PHYSICAL | FTS_COMFOLLOW | FTS_NOCHDIR, by_name);
     FTSENT *entry = NULL;
     while (walk != NULL && (entry = fts_read(walk)) != NULL) {
@@ -352,7 +353,7 @@ void hf_collect_path(struct hf_collect *collect, char *path)
     struct stat status;
     const bool known = stat(path, &status) == 0;
     if (known && S_ISDIR(status.st_mode)) {
-        inspect_folder(collect, path);
+        inspect_directory(collect, path);
         return;
     }
     const bool read = known && read_magic(path, magic);

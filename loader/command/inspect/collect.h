@@ -19,7 +19,7 @@ struct hf_collect {
     struct hf_archive_reader *archives, *packages; /* private */
 };
 
-/* Inspects a shared object, the shared objects in a folder, or those in an archive. */
+/* Inspects a shared object, the shared objects in a directory, or those in an archive. */
 void hf_collect_path(struct hf_collect *collect, char *path);
 
 /* Inspects the shared objects of an installed distribution. */

@@ -120,7 +120,7 @@ static const struct hf_argument arguments_table[] = {
     HF_JSON_ARGUMENT("print a JSON document instead of the table"),
     HF_VALUE_ARGUMENT("junit", junit, "FILE", "write a JUnit file as well; - prints it"),
     HF_VALUE_ARGUMENT("sarif", sarif, "FILE", "write a SARIF 2.1.0 file as well; - prints it"),
-    HF_FLAG_ARGUMENT("all", all, "show clean objects of folders and archives, too"),
+    HF_FLAG_ARGUMENT("all", all, "show clean objects of directories and archives, too"),
     HF_VALUE_ARGUMENT("python", python, "PROGRAM",
                       "the Python that reads archives and knows distributions;\n"
                       "the default is the one that runs 'python -m homefree',\n"
@@ -131,14 +131,15 @@ static const struct hf_argument arguments_table[] = {
 
 static const struct hf_command command = {
     .who = who,
-    .usage = "homefree inspect [OPTION]... FILE|FOLDER|WHEEL...\n"
+    .usage = "homefree inspect [OPTION]... FILE|DIRECTORY|WHEEL...\n"
              "       homefree inspect [OPTION]... --package NAME\n"
              "       homefree inspect --rules [--json]\n",
     .about =
         "Shows what shared objects would do to the process that loads them: the allocators in\n"
         "them, the allocator names they export, exports beyond what Python calls, static TLS,\n"
         "the version of homefree they need, and libraries they need and do not use. Runs no code\n"
-        "of the files. Looks into folders, wheels, and zip and tar archives, without unpacking\n"
+        "of the files. Looks into directories, wheels, and zip and tar archives, without "
+        "unpacking\n"
         "them.\n",
     .notes =
         "Exit status: 0 clean (also with notes), 1 warnings or errors, 2 wrong usage, 3 a file\n"

@@ -1,6 +1,6 @@
 /*
- * What `homefree inspect` found, in the order in which it was given: the objects, and the folders,
- * archives and distributions that hold them.
+ * What `homefree inspect` found, in the order in which it was given: the objects, and the
+ * directories, archives and distributions that hold them.
  *
  * Owns: everything in a struct hf_inspected, until hf_inspected_free(). Names come from outside and
  * may contain any byte but zero. One thread.
@@ -15,7 +15,7 @@
 /* What separates the names of an archive and of its member: "fast.whl!/fast/_core.so". */
 #define HF_MEMBER_MARK "!/"
 
-enum hf_container_kind { HF_CONTAINER_FOLDER, HF_CONTAINER_ARCHIVE, HF_CONTAINER_PACKAGE };
+enum hf_container_kind { HF_CONTAINER_DIRECTORY, HF_CONTAINER_ARCHIVE, HF_CONTAINER_PACKAGE };
 
 struct hf_container {
     enum hf_container_kind kind;

@@ -94,7 +94,7 @@ static void write_object(struct hf_json *json, const struct hf_inspected *inspec
 
 static void write_container(struct hf_json *json, const struct hf_container *container)
 {
-    static const char *const kinds[] = {[HF_CONTAINER_FOLDER] = "folder",
+    static const char *const kinds[] = {[HF_CONTAINER_DIRECTORY] = "directory",
                                         [HF_CONTAINER_ARCHIVE] = "archive",
                                         [HF_CONTAINER_PACKAGE] = "package"};
     hf_json_object(json, NULL);

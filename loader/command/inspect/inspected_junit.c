@@ -1,6 +1,7 @@
 /*
- * The file of `homefree inspect --junit`: a suite for each folder, archive and distribution and one
- * for the files that were given themselves, with a case for each shared object. See inspected.h.
+ * The file of `homefree inspect --junit`: a suite for each directory, archive and distribution and
+ * one for the files that were given themselves, with a case for each shared object. See
+ * inspected.h.
  */
 #include "loader/command/inspect/inspected.h"
 

@@ -8,8 +8,8 @@ are limited, and whatever goes wrong with a member is a line about that member.
 
 import sys
 
-# A module of that name in the current folder must not stand in for the standard library's.
-sys.path[:] = [folder for folder in sys.path if folder not in ("", ".")]
+# A module of that name in the current directory must not stand in for the standard library's.
+sys.path[:] = [directory for directory in sys.path if directory not in ("", ".")]
 
 import errno  # noqa: E402
 import io  # noqa: E402
@@ -290,7 +290,7 @@ def read_package(name):
         return
     files = listed_files(found)
     if files is None:
-        say("x", "", "its RECORD, which lists its files, is missing; inspect its folder")
+        say("x", "", "its RECORD, which lists its files, is missing; inspect its directory")
         return
     if not has_objects(found):
         others = "".join(f" --package {other}" for other in required_objects(found))

@@ -215,8 +215,8 @@ static void mark_program(const struct hf_live_process *process, struct hf_live_o
 {
     char path[PATH_MAX];
     struct stat status;
-    const ssize_t length = readlinkat(process->folder, "exe", path, sizeof path - 1);
-    const bool known = fstatat(process->folder, "exe", &status, 0) == 0;
+    const ssize_t length = readlinkat(process->directory, "exe", path, sizeof path - 1);
+    const bool known = fstatat(process->directory, "exe", &status, 0) == 0;
     for (size_t i = 0; i < objects->count; i++) {
         const struct hf_live_mapping *mapping = objects->items[i].mapping;
         const size_t size = mapping != NULL ? strlen(mapping->path) : 0;

@@ -29,12 +29,12 @@ enum { SECONDS_MOST = 30 };
 static char *read_whole(const struct hf_live_process *process, const char *name, size_t most,
                         size_t *length)
 {
-    const int file = openat(process->folder, name, O_RDONLY | O_CLOEXEC);
-    size_t room = READ_FIRST;
-    char *text = file >= 0 ? malloc(room) : NULL;
+    const int file = openat(process->directory, name, O_RDONLY | O_CLOEXEC);
+    size_t capacity = READ_FIRST;
+    char *text = file >= 0 ? malloc(capacity) : NULL;
     *length = 0;
     while (text != NULL) {
-        const ssize_t got = read(file, text + *length, room - *length - 1);
+        const ssize_t got = read(file, text + *length, capacity - *length - 1);
         if (got < 0 && errno == EINTR)
             continue;
         if (got < 0) {
@@ -47,13 +47,13 @@ static char *read_whole(const struct hf_live_process *process, const char *name,
         *length += (size_t)got;
         if (got == 0 || *length >= most)
             break;
-        if (room - *length > READ_FIRST / 2)
+        if (capacity - *length > READ_FIRST / 2)
             continue;
-        char *larger = realloc(text, room * 2);
+        char *larger = realloc(text, capacity * 2);
         if (larger == NULL)
             break;
         text = larger;
-        room *= 2;
+        capacity *= 2;
     }
     if (text != NULL)
         text[*length] = '\0';
@@ -223,12 +223,12 @@ bool hf_live_read(const struct hf_live_process *process, uint64_t address, void 
 }
 
 bool hf_live_read_string(const struct hf_live_process *process, uint64_t address, char *buffer,
-                         size_t room)
+                         size_t capacity)
 {
     enum { PAGE = 4096 };
-    for (size_t done = 0; done < room;) {
+    for (size_t done = 0; done < capacity;) {
         const size_t left = PAGE - (size_t)((address + done) % PAGE); /* the next may be missing */
-        const size_t part = left < room - done ? left : room - done;
+        const size_t part = left < capacity - done ? left : capacity - done;
         if (!hf_live_read(process, address + done, buffer + done, part))
             return false;
         if (memchr(buffer + done, '\0', part) != NULL)
@@ -313,11 +313,11 @@ int hf_live_open_file(const struct hf_live_process *process, const struct hf_liv
     int file = -1;
     snprintf(name, sizeof name, "map_files/%" PRIx64 "-%" PRIx64, mapping->start, mapping->end);
     /* With privileges, the kernel gives the very file. */
-    if (fstatat(process->folder, name, &status, 0) == 0 && S_ISREG(status.st_mode))
-        file = openat(process->folder, name, OPEN);
-    if (file < 0 && fstatat(process->folder, "exe", &status, 0) == 0 && S_ISREG(status.st_mode) &&
-        (uint64_t)status.st_ino == mapping->inode)
-        file = openat(process->folder, "exe", OPEN);
+    if (fstatat(process->directory, name, &status, 0) == 0 && S_ISREG(status.st_mode))
+        file = openat(process->directory, name, OPEN);
+    if (file < 0 && fstatat(process->directory, "exe", &status, 0) == 0 &&
+        S_ISREG(status.st_mode) && (uint64_t)status.st_ino == mapping->inode)
+        file = openat(process->directory, "exe", OPEN);
     if (file >= 0)
         return file;
     if (mapping->deleted || mapping->path[0] != '/')
@@ -336,7 +336,7 @@ int hf_live_open_file(const struct hf_live_process *process, const struct hf_liv
 }
 
 bool hf_live_variable(const struct hf_live_process *process, const char *name, char *out,
-                      size_t room)
+                      size_t capacity)
 {
     size_t length;
     const size_t name_length = strlen(name);
@@ -346,7 +346,7 @@ bool hf_live_variable(const struct hf_live_process *process, const char *name, c
         if (strncmp(text + at, name, name_length) != 0 || text[at + name_length] != '=')
             continue;
         const char *value = text + at + name_length + 1;
-        found = strlen(value) < room;
+        found = strlen(value) < capacity;
         if (!found)
             break;
         memcpy(out, value, strlen(value) + 1);
@@ -407,13 +407,13 @@ static const char *why_unreadable(int error)
 static void open_root(struct hf_live_process *process)
 {
     struct stat its, ours;
-    process->root = openat(process->folder, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    process->root = openat(process->directory, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
     process->root_is_ours = process->root >= 0 && fstat(process->root, &its) == 0 &&
                             stat("/", &ours) == 0 && its.st_dev == ours.st_dev &&
                             its.st_ino == ours.st_ino;
-    /* The same folder in another namespace of mounts shows other files. */
+    /* The same directory in another namespace of mounts shows other files. */
     char theirs[64], own[64];
-    const ssize_t length = readlinkat(process->folder, "ns/mnt", theirs, sizeof theirs);
+    const ssize_t length = readlinkat(process->directory, "ns/mnt", theirs, sizeof theirs);
     if (process->root_is_ours &&
         (length <= 0 || readlink("/proc/self/ns/mnt", own, sizeof own) != length ||
          memcmp(theirs, own, (size_t)length) != 0))
@@ -425,12 +425,12 @@ static int open_process(const char *who, struct hf_live_process *process)
     char name[32];
     struct kind kind;
     snprintf(name, sizeof name, "/proc/%d", (int)process->pid);
-    process->folder = open(name, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (process->folder < 0 && access("/proc/self/stat", R_OK) != 0) {
+    process->directory = open(name, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (process->directory < 0 && access("/proc/self/stat", R_OK) != 0) {
         hf_command_complain(who, "/proc is not mounted, and nothing else shows a process");
         return HF_EXIT_FAILED;
     }
-    if (process->folder < 0 || !read_kind(process, &kind))
+    if (process->directory < 0 || !read_kind(process, &kind))
         return fail(who, process->pid, errno);
     const pid_t leader = read_leader(process);
     if (leader != process->pid) {
@@ -448,7 +448,7 @@ static int open_process(const char *who, struct hf_live_process *process)
                             (int)process->pid);
         return HF_EXIT_FAILED;
     }
-    process->memory = openat(process->folder, "mem", O_RDONLY | O_CLOEXEC);
+    process->memory = openat(process->directory, "mem", O_RDONLY | O_CLOEXEC);
     if (process->memory < 0)
         process->unreadable = why_unreadable(errno);
     errno = ESRCH;
@@ -464,8 +464,8 @@ static int open_process(const char *who, struct hf_live_process *process)
 
 int hf_live_open(const char *who, const char *text, struct hf_live_process *out)
 {
-    *out =
-        (struct hf_live_process){.pid = read_number(text), .folder = -1, .root = -1, .memory = -1};
+    *out = (struct hf_live_process){
+        .pid = read_number(text), .directory = -1, .root = -1, .memory = -1};
     out->deadline = seconds() + SECONDS_MOST;
     if (out->pid == 0) {
         hf_command_complain(who, "'%s' is not a process number", text);
@@ -479,11 +479,11 @@ int hf_live_open(const char *who, const char *text, struct hf_live_process *out)
 
 void hf_live_close(struct hf_live_process *process)
 {
-    const int descriptors[] = {process->folder, process->root, process->memory};
+    const int descriptors[] = {process->directory, process->root, process->memory};
     for (size_t i = 0; i < sizeof descriptors / sizeof descriptors[0]; i++)
         if (descriptors[i] >= 0)
             close(descriptors[i]);
-    process->folder = process->root = process->memory = -1;
+    process->directory = process->root = process->memory = -1;
     free(process->mappings);
     free(process->maps);
     process->mappings = NULL;

@@ -7,8 +7,8 @@
  * read is bounded and checked; what cannot be read is unknown.
  *
  * The number of a process may be given to another one. So /proc/PID is opened once, and everything
- * else is opened below that folder, which the kernel never gives to another process; the memory is
- * that of the program that ran when it was opened, and cannot be read after execve(2).
+ * else is opened below that directory, which the kernel never gives to another process; the memory
+ * is that of the program that ran when it was opened, and cannot be read after execve(2).
  *
  * Mappings, environment and root need the permission to examine the process (the same user, or
  * CAP_SYS_PTRACE; a process that may not be dumped is protected). Its memory also needs what a
@@ -34,9 +34,9 @@ struct hf_live_mapping {
 
 struct hf_live_process {
     pid_t pid;
-    int folder;                       /* /proc/PID */
-    int root;                         /* its root folder, or -1 */
-    bool root_is_ours;                /* the same folder as this command's */
+    int directory;                    /* /proc/PID */
+    int root;                         /* its root directory, or -1 */
+    bool root_is_ours;                /* the same directory as this command's */
     int memory;                       /* -1: it cannot be read */
     const char *unreadable;           /* why the memory cannot be read, or NULL */
     struct hf_live_mapping *mappings; /* by address */
@@ -61,7 +61,7 @@ bool hf_live_read(const struct hf_live_process *process, uint64_t address, void 
 
 /* Reads a string that ends with 0, at most `room` bytes with it. False if it is longer. */
 bool hf_live_read_string(const struct hf_live_process *process, uint64_t address, char *buffer,
-                         size_t room);
+                         size_t capacity);
 
 /* Opens the file behind a mapping: a regular file, and the very one, as far as that can be told.
  * Returns a descriptor or a negative errno. */
@@ -74,7 +74,7 @@ int hf_live_open_path(const struct hf_live_process *process, const char *path);
 /* Copies the value of a variable of its environment, as it was when the program started. False if
  * there is none, or if it is longer. */
 bool hf_live_variable(const struct hf_live_process *process, const char *name, char *out,
-                      size_t room);
+                      size_t capacity);
 
 /* Whether this has taken too long since hf_live_open(): a process can show any number of files of
  * any size. What is left is then unknown. */

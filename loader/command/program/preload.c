@@ -18,7 +18,7 @@ char *hf_preload_python(char *named)
     return named != NULL && named[0] != '\0' ? named : fallback;
 }
 
-char *hf_preload_folder(void)
+char *hf_preload_directory(void)
 {
     char path[PATH_MAX];
     const ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
@@ -31,7 +31,7 @@ char *hf_preload_folder(void)
 
 char *hf_preload_find_in(const char *const *places, const char *name)
 {
-    char path[2 * PATH_MAX], *self = hf_preload_folder(), *real = NULL;
+    char path[2 * PATH_MAX], *self = hf_preload_directory(), *real = NULL;
     for (; real == NULL && self != NULL && *places != NULL; places++) {
         const bool absolute = **places == '/';
         const int written = snprintf(path, sizeof path, "%s%s%s/%s", absolute ? "" : self,
@@ -44,9 +44,9 @@ char *hf_preload_find_in(const char *const *places, const char *name)
 
 char *hf_preload_find(const char *name)
 {
-    /* Relative to the command: the build folder, and the library folder of an installation, also of
-     * one that was moved as a whole. A distribution's package has them in a folder below, since
-     * they are not for the dynamic linker to find. */
+    /* Relative to the command: the build directory, and the library directory of an installation,
+     * also of one that was moved as a whole. A distribution's package has them in a directory
+     * below, since they are not for the dynamic linker to find. */
     static const char *const places[] = {
         "..",     HF_COMMAND_LIBDIR,    (HF_COMMAND_LIBDIR "/homefree"),
         "../lib", HF_COMMAND_INSTALLED, NULL};

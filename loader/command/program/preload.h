@@ -16,15 +16,15 @@
  * or python3. */
 char *hf_preload_python(char *named);
 
-/* Finds the folder of this command's own file. Returns its path, to be freed, or NULL. */
-char *hf_preload_folder(void);
+/* Finds the directory of this command's own file. Returns its path, to be freed, or NULL. */
+char *hf_preload_directory(void);
 
-/* Finds a library of the installation or build folder that this command belongs to. Returns its
+/* Finds a library of the installation or build directory that this command belongs to. Returns its
  * real path, to be freed, or NULL. No environment variable has a say in it. */
 char *hf_preload_find(const char *name);
 
 /* The same for a file in one of `places`, which end with NULL and are seen from this command's
- * folder unless they are absolute. */
+ * directory unless they are absolute. */
 char *hf_preload_find_in(const char *const *places, const char *name);
 
 /* Names what keeps a path out of LD_PRELOAD, which separates paths by spaces and colons and expands

@@ -38,15 +38,15 @@ __attribute__((format(printf, 3, 4))) static void
 decide(const struct file *file, enum hf_program_verdict verdict, const char *format, ...)
 {
     struct hf_program *program = file->program;
-    const size_t room = sizeof program->why;
+    const size_t capacity = sizeof program->why;
     size_t used = 0;
     if (file->subject[0] != '\0')
-        used = (size_t)snprintf(program->why, room, "%s '%.*s': ", file->subject, PATH_MAX,
+        used = (size_t)snprintf(program->why, capacity, "%s '%.*s': ", file->subject, PATH_MAX,
                                 file->path);
     va_list arguments;
     va_start(arguments, format);
-    if (used < room)
-        vsnprintf(program->why + used, room - used, format, arguments);
+    if (used < capacity)
+        vsnprintf(program->why + used, capacity - used, format, arguments);
     va_end(arguments);
     program->verdict = verdict;
 }

@@ -13,19 +13,19 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Its arguments: who speaks, what helps, the folder of the package `command`, the module, and the
- * module's own. The lines before the check are valid in every version of Python, 2.7 too. */
+/* Its arguments: who speaks, what helps, the directory of the package `command`, the module, and
+ * the module's own. The lines before the check are valid in every version of Python, 2.7 too. */
 static const char start[] =
     "import sys\n"
     "sys.path = [path for path in sys.path if path]\n"
-    "who, instead, folder, part = sys.argv[1:5]\n"
+    "who, instead, directory, part = sys.argv[1:5]\n"
     "def fail(why):\n"
     "    sys.stderr.write('%s: %s %s; name CPython 3.9 or later in HOMEFREE_PYTHON, or %s\\n' %\n"
     "                     (who, sys.executable, why, instead))\n"
     "    sys.exit(3)\n"
     "if sys.version_info < (3, 9):\n"
     "    fail('is Python %d.%d' % sys.version_info[:2])\n"
-    "sys.path.append(folder)\n"
+    "sys.path.append(directory)\n"
     "try:\n"
     "    from command import start\n"
     "    main = start.find(part)\n"
@@ -34,12 +34,12 @@ static const char start[] =
     "start.run(who, main, sys.argv[5:])\n";
 
 /* A wheel in a user's site directory is below lib/python3.N, and its Python is elsewhere. */
-static bool find_of_wheel(char *out, size_t room)
+static bool find_of_wheel(char *out, size_t capacity)
 {
     char *library = hf_preload_find(HF_PRELOAD_LIBRARY);
     const char *at = library != NULL ? strstr(library, "/python3.") : NULL;
     const size_t length = at != NULL ? strcspn(at + 1, "/") : 0;
-    const bool found = length > 0 && length < room;
+    const bool found = length > 0 && length < capacity;
     if (found) {
         memcpy(out, at + 1, length);
         out[length] = '\0';
@@ -48,27 +48,28 @@ static bool find_of_wheel(char *out, size_t room)
     return found;
 }
 
-void hf_python_find(char *out, size_t room)
+void hf_python_find(char *out, size_t capacity)
 {
     const char *named = getenv(HF_PYTHON_VARIABLE);
-    if (named != NULL && named[0] != '\0' && strlen(named) < room) {
+    if (named != NULL && named[0] != '\0' && strlen(named) < capacity) {
         memcpy(out, named, strlen(named) + 1);
         return;
     }
-    char *folder = hf_preload_folder();
-    const bool beside = folder != NULL && snprintf(out, room, "%s/python3", folder) < (int)room &&
+    char *directory = hf_preload_directory();
+    const bool beside = directory != NULL &&
+                        snprintf(out, capacity, "%s/python3", directory) < (int)capacity &&
                         access(out, X_OK) == 0;
-    free(folder);
+    free(directory);
     if (beside)
         return;
-    snprintf(out, room, "%s", HF_COMMAND_PYTHON);
+    snprintf(out, capacity, "%s", HF_COMMAND_PYTHON);
     if (out[0] == '/' && access(out, X_OK) == 0)
         return;
-    if (!find_of_wheel(out, room))
-        snprintf(out, room, "python3");
+    if (!find_of_wheel(out, capacity))
+        snprintf(out, capacity, "python3");
 }
 
-/* The folder in which the package `command` lies, to be freed, or NULL. */
+/* The directory in which the package `command` lies, to be freed, or NULL. */
 static char *find_package(void)
 {
     static const char *const places[] = {"../../python/homefree", HF_COMMAND_PACKAGE,
@@ -91,8 +92,8 @@ int hf_python_become(const char *who, const char *part, char *const *words, cons
     size_t count = 0;
     while (words[count] != NULL)
         count++;
-    char *folder = find_package();
-    if (folder == NULL) {
+    char *directory = find_package();
+    if (directory == NULL) {
         hf_command_complain(who,
                             "the command's files in Python are missing; install homefree "
                             "again, or %s",
@@ -100,14 +101,14 @@ int hf_python_become(const char *who, const char *part, char *const *words, cons
         return HF_EXIT_FAILED;
     }
     hf_python_find(python, sizeof python);
-    /* Without the environment, the current folder and site packages: what people have installed or
-     * set cannot be in the way, and starting takes half the time. Python 2 has no -I. */
+    /* Without the environment, the current directory and site packages: what people have installed
+     * or set cannot be in the way, and starting takes half the time. Python 2 has no -I. */
     char *first[] = {python,      word("-E"), word("-s"),    word("-S"), word("-c"),
-                     word(start), word(who),  word(instead), folder,     word(part)};
+                     word(start), word(who),  word(instead), directory,  word(part)};
     enum { FIRST = sizeof first / sizeof first[0] };
     char **line = calloc(FIRST + count + 1, sizeof *line);
     if (line == NULL) {
-        free(folder);
+        free(directory);
         return hf_command_out_of_memory(who);
     }
     memcpy(line, first, sizeof first);
@@ -119,6 +120,6 @@ int hf_python_become(const char *who, const char *part, char *const *words, cons
                         "it in HOMEFREE_PYTHON, or %s",
                         python, strerror(errno), instead);
     free(line);
-    free(folder);
+    free(directory);
     return HF_EXIT_FAILED;
 }

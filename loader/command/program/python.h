@@ -11,7 +11,7 @@
 
 /* Finds the Python that this command belongs to: the one that ran `python -m homefree`, the one
  * beside the command, the one for which the package was installed, or just "python3". */
-void hf_python_find(char *out, size_t room);
+void hf_python_find(char *out, size_t capacity);
 
 /*
  * Becomes the module `part` of python/homefree/command, which gets `words`; they end with NULL, and

@@ -34,11 +34,11 @@ void *hf_keep_bytes(struct hf_keep *keep, size_t size)
     size = (size + ALIGNMENT - 1) & ~(size_t)(ALIGNMENT - 1);
     struct hf_keep_block *block = keep->last;
     if (block == NULL || block->size - keep->used < size) {
-        const size_t room = size > BLOCK ? size : BLOCK;
-        block = calloc(1, sizeof *block + room);
+        const size_t capacity = size > BLOCK ? size : BLOCK;
+        block = calloc(1, sizeof *block + capacity);
         if (block == NULL)
             hf_keep_out_of_memory();
-        block->size = room;
+        block->size = capacity;
         if (size > BLOCK && keep->last != NULL) {
             /* It is full at once: the current block stays the one to allocate from. */
             block->earlier = keep->last->earlier;

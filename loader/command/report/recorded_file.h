@@ -70,8 +70,8 @@ bool hf_recorded_stack(struct hf_recorded *file, uint32_t stack, struct hf_recor
 struct hf_report_frame hf_recorded_frame(const struct hf_recorded_stack *stack, size_t index);
 struct hf_report_line hf_recorded_line(const struct hf_recorded_stack *stack, size_t index);
 
-/* The number of processes that asked for a file in a report's folder, from the path of its index; 0
- * where there is no index. */
+/* The number of processes that asked for a file in a report's directory, from the path of its
+ * index; 0 where there is no index. */
 uint64_t hf_recorded_index(const char *path);
 
 #endif

@@ -36,7 +36,7 @@ static const struct hf_argument arguments_table[] = {
     HF_VALUE_ARGUMENT("folded", folded, "FILE",
                       "write folded stacks, from which flame graphs are drawn"),
     HF_VALUE_ARGUMENT("compare", compare, "OLD",
-                      "show what changed since an older report: a file, a folder, or\n"
+                      "show what changed since an older report: a file, a directory, or\n"
                       "what --json printed"),
     HF_VALUE_ARGUMENT("pid", pid, "PID",
                       "show what a running process has recorded until now; it is\n"
@@ -53,7 +53,7 @@ static const struct hf_command command = {
         "       homefree report --rules [--json]\n",
     .about = "Shows what 'homefree run --diagnose' recorded: which memory was allocated by one\n"
              "object and freed by another, what was wrong with it, and what to do. A PATH is a\n"
-             "process's file or a folder of them; several are shown as one report.\n",
+             "process's file or a directory of them; several are shown as one report.\n",
     .notes = "With FILE -, the result goes to stdout in place of the text.\n"
              "\n"
              "Exit status: 0 clean (also with notes), 1 warnings or errors, 2 wrong usage, 3 no\n"
@@ -258,7 +258,7 @@ int hf_command_report(int count, char **arguments)
     if (request.pid != NULL && request.paths.count > 0)
         return hf_command_wrong(who, "--pid shows one process and takes no path");
     if (request.pid == NULL && request.paths.count == 0)
-        return hf_command_wrong(who, "give at least one file or folder");
+        return hf_command_wrong(who, "give at least one file or directory");
     if (request.json + is_stdout(request.html) + is_stdout(request.folded) > 1)
         return hf_command_wrong(who, "only one result can go to stdout");
     struct hf_keep keep = {.last = NULL};

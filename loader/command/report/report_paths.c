@@ -1,6 +1,6 @@
 /*
- * See report_paths.h. Folders are searched first, so that files are read in the order of their
- * names, whatever the order of a folder's entries is.
+ * See report_paths.h. Directories are searched first, so that files are read in the order of their
+ * names, whatever the order of a directory's entries is.
  */
 #include "loader/command/report/report_paths.h"
 
@@ -15,7 +15,7 @@
 
 static const char who[] = "homefree report";
 
-enum { DEPTH_MAX = 16 }; /* of folders below a PATH */
+enum { DEPTH_MAX = 16 }; /* of directories below a PATH */
 
 /* ---- finding files -------------------------------------------------------------------------- */
 
@@ -37,7 +37,7 @@ static void complain(const char *path, const char *why)
     hf_command_complain(who, "cannot read '%s': %s", path, why);
 }
 
-/* Whether the file or folder has not been seen before. */
+/* Whether the file or directory has not been seen before. */
 static bool is_new(struct search *search, const struct stat *status)
 {
     const struct identity identity = {(uint64_t)status->st_dev, (uint64_t)status->st_ino};
@@ -62,34 +62,34 @@ static bool has_suffix(const char *name)
     return length > suffix && strcmp(name + length - suffix, HF_REPORT_SUFFIX) == 0;
 }
 
-static void search_folder(struct search *search, const char *path);
+static void search_directory(struct search *search, const char *path);
 
-static void look_at(struct search *search, const char *folder, const char *name)
+static void look_at(struct search *search, const char *directory, const char *name)
 {
     struct hf_keep *keep = search->merged->keep;
-    const size_t length = strlen(folder);
-    const char *slash = length > 0 && folder[length - 1] == '/' ? "" : "/";
+    const size_t length = strlen(directory);
+    const char *slash = length > 0 && directory[length - 1] == '/' ? "" : "/";
     struct stat status;
-    const char *path = hf_keep_format(keep, "%s%s%s", folder, slash, name);
+    const char *path = hf_keep_format(keep, "%s%s%s", directory, slash, name);
     if (has_suffix(name)) {
         /* One that cannot be examined is reported when it is read. */
         if (stat(path, &status) != 0 || is_new(search, &status))
             add_file(search, path);
     } else if (name[0] != '.' && lstat(path, &status) == 0 && S_ISDIR(status.st_mode)) {
-        search_folder(search, path);
+        search_directory(search, path);
     }
 }
 
-/* Counts the processes that found the folder full. */
-static void look_at_index(struct search *search, const char *folder)
+/* Counts the processes that found the directory full. */
+static void look_at_index(struct search *search, const char *directory)
 {
     const uint64_t processes =
-        hf_recorded_index(hf_keep_format(search->merged->keep, "%s/" HF_REPORT_INDEX, folder));
+        hf_recorded_index(hf_keep_format(search->merged->keep, "%s/" HF_REPORT_INDEX, directory));
     if (processes > HF_REPORT_PROCESSES_MAX)
         search->merged->left_out += processes - HF_REPORT_PROCESSES_MAX;
 }
 
-static void search_folder(struct search *search, const char *path)
+static void search_directory(struct search *search, const char *path)
 {
     const size_t before = search->files_count;
     struct dirent **entries;
@@ -128,7 +128,7 @@ static void search_path(struct search *search, const char *path)
     const bool first_time =
         hf_keep_table_find(&search->seen, &(struct identity){(uint64_t)status.st_dev,
                                                              (uint64_t)status.st_ino}) == NULL;
-    search_folder(search, path);
+    search_directory(search, path);
     if (search->files_count == before && first_time)
         hf_command_complain(who, "no report in '%s'", path);
 }

@@ -1,7 +1,7 @@
 /*
- * Reads the reports that PATHs name: files, and folders with all that lies below them, also those
- * of several machines. A file that is found twice is read once. A file that cannot be read is a
- * line on stderr, and counts as left out.
+ * Reads the reports that PATHs name: files, and directories with all that lies below them, also
+ * those of several machines. A file that is found twice is read once. A file that cannot be read is
+ * a line on stderr, and counts as left out.
  *
  * Owns: nothing between calls. One thread.
  */

@@ -102,7 +102,7 @@ static const struct hf_argument arguments_table[] = {
              "files that the patterns match, if there are any",
      .take = take_adopt},
     HF_VALUE_ARGUMENT("report", diagnosis.report, "PATH",
-                      "folder for the report; made if it is missing. The\n"
+                      "directory for the report; made if it is missing. The\n"
                       "default is a new homefree-report.PID here"),
     HF_VALUE_ARGUMENT("sites", diagnosis.sites, "PATH",
                       "an earlier report: take full stacks where the blocks\n"
@@ -218,7 +218,7 @@ static char *find_library(bool diagnose)
         return library;
     hf_command_complain(who,
                         "cannot preload '%s': LD_PRELOAD cannot express a path with %s; "
-                        "install homefree in another folder",
+                        "install homefree in another directory",
                         library, obstacle);
     free(library);
     return NULL;
@@ -274,20 +274,20 @@ static int become(const char *path, char **arguments, const char *library, const
 static int run(const struct hf_run_diagnosis *diagnosis, const char *adopt, char **arguments)
 {
     static struct hf_program program;
-    struct hf_run_folder folder = {.path = NULL};
+    struct hf_run_directory directory = {.path = NULL};
     char *value = NULL, *copies = NULL;
     char *library = find_library(diagnosis->mode != NULL);
     int result = library != NULL ? examine(arguments[0], adopt != NULL, &program) : HF_EXIT_FAILED;
     if (result == HF_EXIT_CLEAN && diagnosis->mode != NULL) {
-        result = hf_run_prepare(who, diagnosis, &folder, &value);
+        result = hf_run_prepare(who, diagnosis, &directory, &value);
         if (result == HF_EXIT_CLEAN && !diagnosis->quiet)
-            hf_command_complain(who, "the report will be in '%s'", folder.path);
+            hf_command_complain(who, "the report will be in '%s'", directory.path);
     }
     if (result == HF_EXIT_CLEAN && adopt != NULL && !program.own_malloc)
         copies = hf_run_adopt_needed(who, adopt, program.path);
     if (result == HF_EXIT_CLEAN)
         result = become(program.path, arguments, library, value, copies);
-    hf_run_folder_end(&folder);
+    hf_run_directory_end(&directory);
     free(copies);
     free(value);
     free(library);

@@ -69,13 +69,13 @@ static void add(struct needed *needed, const char *name, const char *path)
 /* Adds what an object needs. */
 static void add_needed(struct needed *needed, struct hf_elf *elf, const char *path)
 {
-    char folder[PATH_MAX], file[PATH_MAX];
+    char directory[PATH_MAX], file[PATH_MAX];
     const char *name;
     const size_t length = (size_t)(strrchr(path, '/') - path);
-    memcpy(folder, path, length);
-    folder[length] = '\0';
+    memcpy(directory, path, length);
+    directory[length] = '\0';
     for (size_t cursor = 0; (name = hf_elf_needed(elf, &cursor)) != NULL;) {
-        if (!hf_needed_find(elf, folder, name, file))
+        if (!hf_needed_find(elf, directory, name, file))
             file[0] = '\0';
         add(needed, name, file);
     }
@@ -101,7 +101,7 @@ static void take_copy(struct needed *needed, struct library *library, struct hf_
     } else if (obstacle != NULL) {
         complain(
             needed, library->entry,
-            "the cache's path cannot stand in LD_PRELOAD; set XDG_CACHE_HOME to another folder");
+            "the cache's path cannot stand in LD_PRELOAD; set XDG_CACHE_HOME to another directory");
     } else {
         char *entry = strdup(copy);
         needed->failed |= entry == NULL;

@@ -13,21 +13,21 @@ struct hf_run_diagnosis {
     bool leaks, quiet;
 };
 
-/* The report's folder. */
-struct hf_run_folder {
+/* The report's directory. */
+struct hf_run_directory {
     char *path; /* absolute; owned */
     bool made;  /* it was not there before */
 };
 
 /*
- * Makes the report's folder with its parents, in the current folder if none is named, and composes
- * the value of HF_DIAGNOSE_VARIABLE, to be freed. Returns HF_EXIT_CLEAN, or HF_EXIT_FAILED after an
- * error message by `who`; a folder that it made is then removed again.
+ * Makes the report's directory with its parents, in the current directory if none is named, and
+ * composes the value of HF_DIAGNOSE_VARIABLE, to be freed. Returns HF_EXIT_CLEAN, or HF_EXIT_FAILED
+ * after an error message by `who`; a directory that it made is then removed again.
  */
 int hf_run_prepare(const char *who, const struct hf_run_diagnosis *diagnosis,
-                   struct hf_run_folder *folder, char **value);
+                   struct hf_run_directory *directory, char **value);
 
-/* Frees the path. Also removes the folder, if it was made and nothing is to be run. */
-void hf_run_folder_end(struct hf_run_folder *folder);
+/* Frees the path. Also removes the directory, if it was made and nothing is to be run. */
+void hf_run_directory_end(struct hf_run_directory *directory);
 
 #endif

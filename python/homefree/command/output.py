@@ -59,8 +59,8 @@ def _holds(path, size, data):
 def _replace(path, mode, data):
     import tempfile  # takes as long as all the rest
 
-    folder, name = os.path.split(path)
-    descriptor, beside = tempfile.mkstemp(prefix=f"{name}.", dir=folder or ".")
+    directory, name = os.path.split(path)
+    descriptor, beside = tempfile.mkstemp(prefix=f"{name}.", dir=directory or ".")
     try:
         with open(descriptor, "wb") as file:
             file.write(data)

@@ -8,14 +8,14 @@ A compiled module is cached. It is loaded from the cache as long as the sources,
 the compiler read, the flags, the compiler, the Python and homefree are the same, and no file has
 appeared that the compiler would find before one that it read.
 
-The cache folder is HOMEFREE_BUILD_DIR, by default ~/.cache/homefree (XDG_CACHE_HOME is honoured).
-It has a folder for each module:
+The cache directory is HOMEFREE_BUILD_DIR, by default ~/.cache/homefree (XDG_CACHE_HOME is honoured).
+It has a directory for each module:
 
     <module>/index          for each request (name, sources, flags, …) the entry that answered it,
                             and what stat() must report for the files behind it
     <module>/<entry>/       the module, and `record`: everything it was built from, with hashes
     <module>/lock           locked by the process that builds
-    <module>/build-…/       the working folder of a build, or the remains of one that was killed
+    <module>/build-…/       the working directory of a build, or the remains of one that was killed
 
 Processes: any number may load at once; one of them builds, and the others wait. The kernel drops
 the lock when its holder dies, and the next process to build removes the remains. Over NFS this
@@ -130,23 +130,23 @@ def load(
     `PYBIND11_MODULE(HOMEFREE_MODULE_NAME, m)`.
 
     sources: C (.c), C++ (.cc, .cpp, .cxx) and CUDA (.cu) files. Relative paths start at the current
-    folder; a package finds its own files through os.path.dirname(__file__).
+    directory; a package finds its own files through os.path.dirname(__file__).
 
     extra_cflags go to the C and the C++ compiler, extra_cxxflags to the C++ compiler,
     extra_cuda_cflags to nvcc, extra_ldflags to the linker: lists of arguments, in which paths must
-    be absolute. extra_include_paths: folders to search for headers. The defaults are -O2, and
+    be absolute. extra_include_paths: directories to search for headers. The defaults are -O2, and
     C++17 (or the later one that torch's headers require) unless an argument starts with -std=. CC,
     CXX, CUDACXX (or CUDA_HOME), CPPFLAGS, CFLAGS, CXXFLAGS, LDFLAGS and MAX_JOBS are honoured.
     with_cuda: whether to link CUDA's runtime; None links it if there are .cu files. torch: import
     torch, compile and link with it, and define TORCH_EXTENSION_NAME as well.
 
-    build_directory: the cache folder, in place of HOMEFREE_BUILD_DIR. Child processes receive it
+    build_directory: the cache directory, in place of HOMEFREE_BUILD_DIR. Child processes receive it
     through the environment (HOMEFREE_BUILD_DIR_<name>), so they use the same cache.
 
     verbose: True reports each step and the compilers' warnings on stderr; False reports nothing;
     None reports them if stderr is a terminal.
 
-    prebuilt: a file, a folder, or a package (its name or the module) that may contain the module
+    prebuilt: a file, a directory, or a package (its name or the module) that may contain the module
     already, as build() puts it into a wheel. It is used if it fits this Python and this machine
     and was built from these sources. Sources that do not exist are not compared, and without the
     record <file>.sources none are. Otherwise the sources are compiled.

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from .._types import AnyPath
 
 
-def _put(path, request, folder):
-    """Copy a module into a folder, with the record of its sources. Returns the copy's path."""
-    os.makedirs(folder, exist_ok=True)
-    target = os.path.join(folder, os.path.basename(path))
+def _put(path, request, directory):
+    """Copy a module into a directory, with the record of its sources. Returns the copy's path."""
+    os.makedirs(directory, exist_ok=True)
+    target = os.path.join(directory, os.path.basename(path))
     hashes = Hashes()
     lines = [f"{hashes.of(source)} {os.path.basename(source)}" for source in request.sources]
     other = f"{target}.{os.getpid()}.new"
@@ -47,7 +47,7 @@ def build(
     with_cuda: bool | None = None,
     torch: bool = False,
 ) -> str:
-    """Compile a module as load() does, and put it into the folder `output`, for a wheel to ship and
+    """Compile a module as load() does, and put it into the directory `output`, for a wheel to ship and
     load(prebuilt=) to find.
 
     The record <file>.sources beside it has the hashes of its sources. The module contains no path

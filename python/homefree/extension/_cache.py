@@ -25,9 +25,9 @@ from ._terminal import Terminal
 _ATTEMPTS = 5
 
 
-def _check_folder(folder):
+def _check_directory(directory):
     """Raise BuildError if other users can put files there, FileNotFoundError if it is missing."""
-    status = os.stat(folder)
+    status = os.stat(directory)
     if status.st_uid != os.geteuid():
         why = f"it belongs to another user (uid {status.st_uid})"
     elif status.st_mode & 0o022:
@@ -35,27 +35,27 @@ def _check_folder(folder):
     else:
         return
     raise BuildError(
-        f"homefree does not use the cache folder {folder}: {why}, so they could replace the code "
-        "that is loaded from it; run chmod go-w on it, or set HOMEFREE_BUILD_DIR to a folder of "
+        f"homefree does not use the cache directory {directory}: {why}, so they could replace the code "
+        "that is loaded from it; run chmod go-w on it, or set HOMEFREE_BUILD_DIR to a directory of "
         "your own"
     )
 
 
-def _make_folders(root, folder):
+def _make_directories(root, directory):
     os.makedirs(os.path.dirname(root), exist_ok=True)
-    for path in (root, folder):
+    for path in (root, directory):
         with contextlib.suppress(FileExistsError):
             os.mkdir(path, 0o700)
-        _check_folder(path)
+        _check_directory(path)
 
 
 def _same(request, hashes):
     """(entry, its record with the present identities) for the same content, or None."""
-    for text, entry, _ in _index.read(request.folder):
+    for text, entry, _ in _index.read(request.directory):
         if text != request.text:
             continue
-        record = Record.read(f"{request.folder}/{entry}/record")
-        record = record and record.refreshed(f"{request.folder}/{entry}", hashes)
+        record = Record.read(f"{request.directory}/{entry}/record")
+        record = record and record.refreshed(f"{request.directory}/{entry}", hashes)
         if record:
             return entry, record
     return None
@@ -64,12 +64,12 @@ def _same(request, hashes):
 def find(request):
     """The path of a cached module with the same content, or None. Writes nothing."""
     try:
-        _check_folder(request.root)
-        _check_folder(request.folder)
+        _check_directory(request.root)
+        _check_directory(request.directory)
     except OSError:
         return None
     found = _same(request, Hashes())
-    return f"{request.folder}/{found[0]}/{found[1].file}" if found else None
+    return f"{request.directory}/{found[0]}/{found[1].file}" if found else None
 
 
 def find_or_build(request, verbose):
@@ -81,13 +81,13 @@ def find_or_build(request, verbose):
         if not os.path.isfile(path):
             raise BuildError(
                 f"homefree cannot build {request.name!r}: there is no file {path}; check the path "
-                "(relative ones start at the current folder)",
+                "(relative ones start at the current directory)",
                 name=request.name,
             )
     say = Terminal(verbose)
     with explained(request.root):
-        _make_folders(request.root, request.folder)
-        with Lock(request.folder, request.name, say):
+        _make_directories(request.root, request.directory)
+        with Lock(request.directory, request.name, say):
             return request.find() or _found_again(request) or _build(request, say)
 
 
@@ -96,30 +96,34 @@ def _found_again(request):
     if found is None:
         return None
     entry, record = found
-    record.write(f"{request.folder}/{entry}/record")
+    record.write(f"{request.directory}/{entry}/record")
     return _answered(request, entry, record)
 
 
 def _answered(request, entry, record):
     """Put an entry first in the index. Returns its module's path."""
-    folder = request.folder
-    kept = _index.put(folder, entry, request.text, record)
+    directory = request.directory
+    kept = _index.put(directory, entry, request.text, record)
     # Removes the oldest, and any that a killed process did not get to put into the index.
-    for name in os.listdir(folder):
-        if name not in kept and os.path.isdir(f"{folder}/{name}") and not name.startswith("build-"):
-            _remove(f"{folder}/{name}")
-    return f"{folder}/{entry}/{record.file}"
+    for name in os.listdir(directory):
+        if (
+            name not in kept
+            and os.path.isdir(f"{directory}/{name}")
+            and not name.startswith("build-")
+        ):
+            _remove(f"{directory}/{name}")
+    return f"{directory}/{entry}/{record.file}"
 
 
 def _build(request, say):
-    folder = request.folder
+    directory = request.directory
     # The holder of the lock is the only one that builds: these are remains.
-    for name in os.listdir(folder):
+    for name in os.listdir(directory):
         if name.startswith("build-") or name.endswith(".new"):
-            _remove(f"{folder}/{name}")
+            _remove(f"{directory}/{name}")
     before = {}
     for _ in range(_ATTEMPTS):
-        work = f"{folder}/build-{os.getpid()}-{time.time_ns()}"
+        work = f"{directory}/build-{os.getpid()}-{time.time_ns()}"
         os.mkdir(work, 0o700)
         try:
             start = os.stat(work).st_ctime_ns
@@ -171,8 +175,8 @@ def _keep(request, work, module, after, absent):
         os.close(descriptor)
     record = Record(file, identity(path), hashes.of(path), compilers, files)
     record.write(f"{inside}/record")
-    _remove(f"{request.folder}/{entry}")  # a damaged one
-    os.rename(inside, f"{request.folder}/{entry}")
+    _remove(f"{request.directory}/{entry}")  # a damaged one
+    os.rename(inside, f"{request.directory}/{entry}")
     return _answered(request, entry, record)
 
 

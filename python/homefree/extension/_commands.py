@@ -5,7 +5,7 @@ import re
 import shlex
 import sysconfig
 
-from .. import _folders, _link
+from .. import _directories, _link
 from ._compilers import which, words_of
 
 _STD = 17
@@ -35,12 +35,12 @@ class _Torch:
         self.std = max(_STD, _required_std(self.include_paths))
 
 
-def _required_std(folders):
+def _required_std(directories):
     """The oldest C++ that ATen's headers accept (20 for C++20), as they write it themselves: torch
     names it nowhere else. 0 if they do not."""
-    for folder in folders:
+    for directory in directories:
         try:
-            with open(os.path.join(folder, "ATen", "ATen.h"), encoding="utf-8") as file:
+            with open(os.path.join(directory, "ATen", "ATen.h"), encoding="utf-8") as file:
                 found = re.search(r"__cplusplus\s*<\s*20(\d\d)\d\dL", file.read())
         except OSError:
             continue
@@ -49,14 +49,14 @@ def _required_std(folders):
 
 
 class Commands:
-    """The command lines for a request, as lists of words; they run in the folder that receives the
+    """The command lines for a request, as lists of words; they run in the directory that receives the
     results. BuildError if a compiler is missing."""
 
     def __init__(self, request):
         self.request = request
         self.torch = _Torch(request.cuda) if request.torch else None
         self.compilers = {what: words_of(request, what) for what in request.compilers}
-        self.folders = [_folders.get_library_dir()] if request.rpath else []
+        self.directories = [_directories.get_library_dir()] if request.rpath else []
 
     def _given(self, variable):
         return shlex.split(self.request.environment.get(variable, ""))
@@ -78,14 +78,14 @@ class Commands:
 
     def _includes(self):
         own = [f"-I{path}" for path in self.request.extra_include_paths]
-        paths = [_folders.get_include(), sysconfig.get_path("include")]
+        paths = [_directories.get_include(), sysconfig.get_path("include")]
         paths += [sysconfig.get_path("platinclude")]
         if self.torch:
             paths += self.torch.include_paths
         if self.request.cuda:
             paths.append(os.path.join(self._cuda_home(), "include"))
         for path in dict.fromkeys(os.path.normpath(path) for path in paths):
-            # Naming the system's folder again would move it in the search order.
+            # Naming the system's directory again would move it in the search order.
             if path != "/usr/include":
                 own += ["-isystem", path]
         return own
@@ -136,9 +136,9 @@ class Commands:
         if self.torch:
             words += self.torch.link
         if request.cuda:
-            folder = os.path.join(self._cuda_home(), "lib64")
-            words += [f"-L{folder}", "-lcudart"]
+            directory = os.path.join(self._cuda_home(), "lib64")
+            words += [f"-L{directory}", "-lcudart"]
             if request.rpath:
-                words.append(f"-Wl,-rpath,{folder}")
+                words.append(f"-Wl,-rpath,{directory}")
         # After them: the shim's malloc resolves what everything before it calls.
-        return words + _link.arguments(script, self.folders) + runtimes
+        return words + _link.arguments(script, self.directories) + runtimes

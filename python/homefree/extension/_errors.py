@@ -16,11 +16,11 @@ BuildError.__module__ = __package__
 
 
 _CACHE_REMEDIES = {
-    errno.ENOSPC: "free some space there, or set HOMEFREE_BUILD_DIR to a folder with more",
-    errno.EDQUOT: "free some space there, or set HOMEFREE_BUILD_DIR to a folder with more",
+    errno.ENOSPC: "free some space there, or set HOMEFREE_BUILD_DIR to a directory with more",
+    errno.EDQUOT: "free some space there, or set HOMEFREE_BUILD_DIR to a directory with more",
     errno.EFBIG: "raise the limit on file sizes (ulimit -f)",
-    errno.ENOLCK: "set HOMEFREE_BUILD_DIR to a folder on a file system that supports locks",
-    errno.EOPNOTSUPP: "set HOMEFREE_BUILD_DIR to a folder on a file system that supports locks",
+    errno.ENOLCK: "set HOMEFREE_BUILD_DIR to a directory on a file system that supports locks",
+    errno.EOPNOTSUPP: "set HOMEFREE_BUILD_DIR to a directory on a file system that supports locks",
 }
 
 _LOAD_REMEDIES = (
@@ -31,11 +31,11 @@ _LOAD_REMEDIES = (
     ("undefined symbol", "name what defines it in extra_ldflags or sources, or import that first"),
     (
         "cannot open shared object file",
-        "name its folder with -Wl,-rpath in extra_ldflags, or set LD_LIBRARY_PATH",
+        "name its directory with -Wl,-rpath in extra_ldflags, or set LD_LIBRARY_PATH",
     ),
     (
         "failed to map segment",
-        "set HOMEFREE_BUILD_DIR to a folder that is not mounted with noexec",
+        "set HOMEFREE_BUILD_DIR to a directory that is not mounted with noexec",
     ),
 )
 
@@ -64,7 +64,7 @@ def occupied(name, module):
 
 
 @contextlib.contextmanager
-def explained(folder):
+def explained(directory):
     """Turn each OSError about the cache's own files into a BuildError with a remedy."""
     try:
         yield
@@ -73,7 +73,7 @@ def explained(folder):
     except OSError as error:
         if error.errno is None:  # homefree's own: a part of the installation is missing
             raise BuildError(str(error)) from None
-        remedy = _CACHE_REMEDIES.get(error.errno, "set HOMEFREE_BUILD_DIR to a writable folder")
+        remedy = _CACHE_REMEDIES.get(error.errno, "set HOMEFREE_BUILD_DIR to a writable directory")
         raise BuildError(
-            f"homefree cannot write to its cache folder {folder}: {error}; {remedy}"
+            f"homefree cannot write to its cache directory {directory}: {error}; {remedy}"
         ) from None

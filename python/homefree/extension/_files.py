@@ -31,8 +31,8 @@ def which(command):
     word = program_of(command)
     if "/" in word:
         return word if os.access(word, os.X_OK) else None
-    for folder in os.environ.get("PATH", os.defpath).split(os.pathsep):
-        path = f"{folder or '.'}/{word}"
+    for directory in os.environ.get("PATH", os.defpath).split(os.pathsep):
+        path = f"{directory or '.'}/{word}"
         if os.access(path, os.X_OK) and not os.path.isdir(path):
             return path
     return None

@@ -1,4 +1,4 @@
-"""The index of a module's folder in the cache: a block for each request that was answered, the
+"""The index of a module's directory in the cache: a block for each request that was answered, the
 latest first.
 
     homefree-index 1
@@ -16,8 +16,8 @@ latest first.
 
 find() relies on identities alone, and every warm load() executes it, so nothing is imported here
 that a bare Python has not loaded already. Packages (the system's, Python's, torch's) have
-many headers, and replace files rather than write to them: of those, the folders are watched, and
-so are folders in which many headers were looked for and not found.
+many headers, and replace files rather than write to them: of those, the directories are watched, and
+so are directories in which many headers were looked for and not found.
 
 Whoever writes it holds the module's lock. Threads: any may read.
 """
@@ -32,7 +32,7 @@ FIRST = "homefree-index 1\n\n"
 # How many entries a module keeps: those that were built or found again last.
 KEPT = 16
 
-# So many paths that are absent from a folder are watched themselves: stat() of the folder would be
+# So many paths that are absent from a directory are watched themselves: stat() of the directory would be
 # faster, but also sees what has nothing to do with the module.
 _FEW = 4
 
@@ -41,19 +41,19 @@ _MOST = 64 << 20  # bytes; an index takes a few kB, or some MB with thousands of
 
 
 def _packaged():
-    """The folders in which packages install headers, as prefixes of paths."""
+    """The directories in which packages install headers, as prefixes of paths."""
     import sysconfig
 
-    from .. import _folders, _paths
+    from .. import _directories, _paths
 
-    folders = ["/usr/include", "/usr/lib", sysconfig.get_path("include")]
-    folders.append(sysconfig.get_path("platinclude"))
-    if _paths.CMAKE:  # homefree is installed, and not in its build folder
-        folders += [_folders.get_include() + "/homefree", _folders.get_library_dir()]
-    folders.append(os.path.join(os.environ.get("CUDA_HOME") or "/usr/local/cuda", "include"))
+    directories = ["/usr/include", "/usr/lib", sysconfig.get_path("include")]
+    directories.append(sysconfig.get_path("platinclude"))
+    if _paths.CMAKE:  # homefree is installed, and not in its build directory
+        directories += [_directories.get_include() + "/homefree", _directories.get_library_dir()]
+    directories.append(os.path.join(os.environ.get("CUDA_HOME") or "/usr/local/cuda", "include"))
     if "torch" in sys.modules:
-        folders.append(os.path.join(os.path.dirname(sys.modules["torch"].__file__), "include"))
-    return tuple(os.path.normpath(folder) + "/" for folder in folders)
+        directories.append(os.path.join(os.path.dirname(sys.modules["torch"].__file__), "include"))
+    return tuple(os.path.normpath(directory) + "/" for directory in directories)
 
 
 def _watched(record):
@@ -61,22 +61,22 @@ def _watched(record):
     lines = [record.file, record.module, str(3 * len(record.compilers))]
     for command, path, was, _ in record.compilers:
         lines += program_of(command), path, was
-    folders, absent = {}, {}
+    directories, absent = {}, {}
     packaged = _packaged()
     for path, was, _ in record.files:
         if was == ABSENT:
             absent.setdefault(os.path.dirname(path), []).append(path)
         elif os.path.normpath(path).startswith(packaged):
-            folders.setdefault(os.path.dirname(path))
+            directories.setdefault(os.path.dirname(path))
         else:
             lines += path, was
-    for folder, paths in absent.items():
+    for directory, paths in absent.items():
         if len(paths) > _FEW:
-            folders.setdefault(folder)
-        elif folder not in folders:
+            directories.setdefault(directory)
+        elif directory not in directories:
             for path in paths:
                 lines += path, ABSENT
-    for path in folders:
+    for path in directories:
         lines += path, identity(path)
     return lines
 
@@ -85,11 +85,11 @@ def _open(path, flags):
     return os.open(path, flags | os.O_NONBLOCK)  # what would block is no index
 
 
-def read(folder):
+def read(directory):
     """[(request's text, entry, the lines after it)], the latest first; damaged blocks are left
     out."""
     try:
-        with open(folder + "/index", "rb", buffering=0, opener=_open) as file:
+        with open(directory + "/index", "rb", buffering=0, opener=_open) as file:
             size = min(os.fstat(file.fileno()).st_size, _MOST)  # read() allocates what it is given
             blocks = os.fsdecode(file.read(size)).split("\n\n")
     except OSError:
@@ -104,10 +104,10 @@ def read(folder):
     return found
 
 
-def _is_own(folder):
-    """Whether no other user can create files in the folder."""
+def _is_own(directory):
+    """Whether no other user can create files in the directory."""
     try:
-        status = os.stat(folder)
+        status = os.stat(directory)
     except OSError:
         return False
     return status.st_uid == os.geteuid() and not status.st_mode & 0o022
@@ -123,17 +123,17 @@ def _runs(word, file, was):
     return found is None or (found == file and identity(found) == was)
 
 
-def find(root, folder, text):
-    """The path of a module that answers a request, from the index of its folder in the cache
+def find(root, directory, text):
+    """The path of a module that answers a request, from the index of its directory in the cache
     (root), if stat() shows that no file behind it has changed; None otherwise, or if another user
-    can write to one of the folders. No file but the index is read."""
-    if not _is_own(root) or not _is_own(folder):
+    can write to one of the directories. No file but the index is read."""
+    if not _is_own(root) or not _is_own(directory):
         return None
-    lines = next(([entry, *rest] for one, entry, rest in read(folder) if one == text), None)
+    lines = next(([entry, *rest] for one, entry, rest in read(directory) if one == text), None)
     if lines is None:
         return None
     entry, file, was, count, *lines = lines
-    module = f"{folder}/{entry}/{file}"
+    module = f"{directory}/{entry}/{file}"
     if not count.isdecimal() or "/" in file or identity(module) != was:
         return None
     compilers, files = lines[: int(count)], lines[int(count) :]
@@ -147,14 +147,14 @@ def find(root, folder, text):
     return module
 
 
-def put(folder, entry, text, record):
+def put(directory, entry, text, record):
     """Write the index with an entry in front. Returns the entries to keep."""
     blocks = [(text, entry, _watched(record))]
-    # What has changed before its folder's identity was asked for would go unnoticed.
+    # What has changed before its directory's identity was asked for would go unnoticed.
     if any(identity(path) != was for path, was, _ in record.files):
         blocks.clear()
-    blocks += [block for block in read(folder) if block[1] != entry]
+    blocks += [block for block in read(directory) if block[1] != entry]
     del blocks[KEPT:]
     texts = ["\n".join(["\t" + text, entry, *lines]) for text, entry, lines in blocks]
-    replace(folder + "/index", FIRST + "".join(text + "\n\n" for text in texts))
+    replace(directory + "/index", FIRST + "".join(text + "\n\n" for text in texts))
     return {entry, *(kept for _, kept, _ in blocks)}

@@ -1,4 +1,4 @@
-"""The lock of a module's folder in the cache: one process builds at a time.
+"""The lock of a module's directory in the cache: one process builds at a time.
 
 It is flock(2), which the kernel drops when the process ends. The descriptors in _held belong to
 this process alone; the child of a fork closes them. Threads: load() and build() keep threads that
@@ -24,10 +24,10 @@ os.register_at_fork(after_in_child=_forget)
 
 
 class Lock:
-    """Holds the lock of `folder` in a with statement. Reports on `say` if it has to wait."""
+    """Holds the lock of `directory` in a with statement. Reports on `say` if it has to wait."""
 
-    def __init__(self, folder, name, say):
-        self._path, self._name, self._say = folder + "/lock", name, say
+    def __init__(self, directory, name, say):
+        self._path, self._name, self._say = directory + "/lock", name, say
 
     def _open(self):
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
@@ -42,7 +42,7 @@ class Lock:
             os.close(descriptor)
 
     def _is_in_place(self, descriptor):
-        """Whether the locked file is still the one in the folder, which may have been removed."""
+        """Whether the locked file is still the one in the directory, which may have been removed."""
         try:
             return os.path.samestat(os.fstat(descriptor), os.stat(self._path))
         except FileNotFoundError:

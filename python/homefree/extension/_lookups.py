@@ -1,6 +1,6 @@
 """Where a compiler looked for headers and did not find them: a file that appears there would be
 read in place of another. The compiler does not report it, so the #include lines of what it read
-are looked up again, in the folders that it names. Nothing here keeps state.
+are looked up again, in the directories that it names. Nothing here keeps state.
 """
 
 import os
@@ -14,8 +14,8 @@ _DIRECTIVE = re.compile(
 )
 
 
-def folders(command, environment):
-    """The folders that a compiler's command searches: (those for "names" alone, those for all). A
+def directories(command, environment):
+    """The directories that a compiler's command searches: (those for "names" alone, those for all). A
     compiler that does not list them as GCC does has none."""
     done = subprocess.run(
         command,
@@ -36,7 +36,7 @@ def folders(command, environment):
             found = None
         elif found is not None:
             found.append(line[1:])
-    # Nothing is found in a folder that is missing, so its place does not matter.
+    # Nothing is found in a directory that is missing, so its place does not matter.
     lists = quoted, [*missing, *angled]
     return tuple(
         [os.path.realpath(path) if ".." in path else path for path in paths if path[:1] == "/"]
@@ -61,8 +61,8 @@ class Lookups:
                     near = os.path.dirname(file) if mark == b'"' and not after else ""
                     names.setdefault((near, os.fsdecode(name), bool(asks), bool(after)))
         for near, name, asks, after in names:
-            for folder in (near, *quoted, *angled) if near else angled:
-                path = f"{folder}/{name}"
+            for directory in (near, *quoted, *angled) if near else angled:
+                path = f"{directory}/{name}"
                 if self._is_file(path):
                     if asks:
                         self.asked.setdefault(path)
@@ -73,10 +73,10 @@ class Lookups:
         found = {os.path.normpath(path) for path in self.present}
         search = [*quoted, *angled]
         for file in files:
-            for place, folder in enumerate(search):
-                if os.path.normpath(file) not in found and file.startswith(folder + "/"):
+            for place, directory in enumerate(search):
+                if os.path.normpath(file) not in found and file.startswith(directory + "/"):
                     for earlier in search[:place]:
-                        self._is_file(earlier + file[len(folder) :])
+                        self._is_file(earlier + file[len(directory) :])
 
     def _is_file(self, path):
         is_file = self._known.get(path)
@@ -89,8 +89,8 @@ class Lookups:
         return is_file
 
     def _shortened(self, path):
-        folder = os.path.dirname(path)
-        key = folder + "/"
+        directory = os.path.dirname(path)
+        key = directory + "/"
         if key not in self._known:
-            self._known[key] = os.path.exists(folder)
-        return path if self._known[key] else self._shortened(folder)
+            self._known[key] = os.path.exists(directory)
+        return path if self._known[key] else self._shortened(directory)

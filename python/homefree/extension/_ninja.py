@@ -1,6 +1,6 @@
-"""One build: its commands are written as a build.ninja, which ninja runs in the working folder.
+"""One build: its commands are written as a build.ninja, which ninja runs in the working directory.
 
-Nothing here keeps state. Threads: each build has a working folder of its own.
+Nothing here keeps state. Threads: each build has a working directory of its own.
 """
 
 import contextlib
@@ -13,7 +13,7 @@ import subprocess
 from .. import _link
 from ._commands import Commands
 from ._errors import BuildError
-from ._lookups import Lookups, folders
+from ._lookups import Lookups, directories
 from ._request import FLAGS, SUFFIX
 
 _RULE = """rule run
@@ -56,7 +56,7 @@ def _edge(target, inputs, title, command, depfile=None):
 
 
 def build(request, work, say):
-    """Build a request in the folder `work`. Returns the module's path, every file that was read,
+    """Build a request in the directory `work`. Returns the module's path, every file that was read,
     and the Lookups of headers.
 
     Raises BuildError with the compiler's output.
@@ -93,7 +93,7 @@ def build(request, work, say):
             if other == language
             for path in _read_depfile(f"{real}/{target}.d", real)
         )
-        lookups.add(read, *folders(commands.search(language), environment))
+        lookups.add(read, *directories(commands.search(language), environment))
         files.update(read)
     # The shim becomes a part of the module.
     files = dict.fromkeys((*request.sources, *files, *lookups.asked, _link.libraries()[0]))
@@ -169,6 +169,6 @@ def _read_depfile(path, work):
     found = []
     for word in re.findall(r"(?:\\.|[^\s\\]|\\(?=\s))+", text.split("\n\n")[0]):
         word = re.sub(r"\\([ #\\:])", r"\1", word).replace("$$", "$")
-        # ccache's base_dir makes paths relative to the working folder, which is removed.
+        # ccache's base_dir makes paths relative to the working directory, which is removed.
         found.append(word if word[0] == "/" else os.path.normpath(f"{work}/{word}"))
     return found

@@ -13,8 +13,8 @@ from .._importing import suffixes
 FIRST = "homefree-sources 1"
 
 
-def _folders_of(package):
-    """The folders of a package: the module, or its name."""
+def _directories_of(package):
+    """The directories of a package: the module, or its name."""
     if isinstance(package, str):
         from importlib.util import find_spec
 
@@ -30,12 +30,12 @@ def _candidates(name, prebuilt):
     """The files to look at, and how to describe the place in a message."""
     last = name.rpartition(".")[2]
     if hasattr(prebuilt, "__path__"):
-        places, what = _folders_of(prebuilt), f"the package {prebuilt.__name__}"
+        places, what = _directories_of(prebuilt), f"the package {prebuilt.__name__}"
     else:
         path = os.fsdecode(prebuilt)
         dotted = isinstance(prebuilt, str) and all(part.isidentifier() for part in path.split("."))
         if dotted and not os.path.exists(path):
-            places, what = _folders_of(path), f"the package {path}"
+            places, what = _directories_of(path), f"the package {path}"
         else:
             places, what = [os.path.abspath(path)], os.path.abspath(path)
     files = []

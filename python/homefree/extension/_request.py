@@ -82,7 +82,7 @@ class Request:
     the last part of the name, languages has the language of each source, compilers is {variable:
     command}, environment has the compilers' variables that are set. text is everything that decides
     the result except the content of files: requests with equal texts are the same. root is the
-    cache folder, folder the module's own in it.
+    cache directory, directory the module's own in it.
     """
 
     def __init__(
@@ -115,12 +115,12 @@ class Request:
         flags = repr([getattr(self, option) for option in LISTS])
         self.text = _text(self, _processor() if "native" in flags else "")
         self.root = cache_root(name, build_directory)
-        self.folder = f"{self.root}/{name}"
+        self.directory = f"{self.root}/{name}"
 
     def find(self):
         """The path of a cached module that answers the request and whose files stat() reports
         unchanged, or None."""
-        return _index.find(self.root, self.folder, self.text)
+        return _index.find(self.root, self.directory, self.text)
 
 
 def _escaped(field):
@@ -175,7 +175,7 @@ def _processor():
 
 
 def cache_root(name, build_directory):
-    """The cache folder for a module. BuildError if there is neither a setting nor a home folder.
+    """The cache directory for a module. BuildError if there is neither a setting nor a home directory.
 
     A build_directory is also exported through the environment, so that child processes use it.
     """
@@ -195,7 +195,7 @@ def cache_root(name, build_directory):
             from ._errors import BuildError
 
             raise BuildError(
-                "homefree has no cache folder, because this user has no home folder; set "
+                "homefree has no cache directory, because this user has no home directory; set "
                 "HOMEFREE_BUILD_DIR"
             )
     return os.path.join(home, "homefree")

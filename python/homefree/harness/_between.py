@@ -19,7 +19,7 @@ _ENTER = """
 import sys, types
 sys.path[:] = {path!r}
 package = types.ModuleType({package!r})
-package.__path__ = [{folder!r}]
+package.__path__ = [{directory!r}]
 sys.modules[{package!r}] = package
 """
 
@@ -55,7 +55,7 @@ class _Other:
         code = _ENTER.format(
             path=list(sys.path),
             package=__package__,
-            folder=os.path.dirname(os.path.abspath(__file__)),
+            directory=os.path.dirname(os.path.abspath(__file__)),
         )
         self.executor.submit(exec, code, {}).result()
         self.number = self.call(_enter, cell.root, cell.request["path"])

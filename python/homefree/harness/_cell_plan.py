@@ -17,12 +17,12 @@ _PRELOADED = {
     "mimalloc": ("libmimalloc.so.2", "mimalloc"),
     "tcmalloc": ("libtcmalloc_minimal.so.4", "tcmalloc_minimal"),
 }
-_FOLDERS = ("/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib")
+_DIRECTORIES = ("/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib")
 
 
 def _find(file, short):
-    for folder in _FOLDERS:
-        path = os.path.join(folder, file)
+    for directory in _DIRECTORIES:
+        path = os.path.join(directory, file)
         if os.path.exists(path):
             return path
     return ctypes.util.find_library(short)

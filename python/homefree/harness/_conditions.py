@@ -19,7 +19,7 @@ import sys
 sys.path[:] = {path!r}
 import types
 package = types.ModuleType({package!r})
-package.__path__ = [{folder!r}]
+package.__path__ = [{directory!r}]
 sys.modules[{package!r}] = package
 import importlib
 importlib.import_module({package!r} + '._conditions').in_interpreter({request!r})
@@ -135,7 +135,7 @@ def subinterpreter(cell):
             _ENTER.format(
                 path=list(sys.path),
                 package=package,
-                folder=os.path.dirname(os.path.abspath(__file__)),
+                directory=os.path.dirname(os.path.abspath(__file__)),
                 request=json.dumps(request),
             ),
         )

@@ -22,15 +22,15 @@ _TAIL = 8192  # bytes of a process's output that are kept
 
 
 def _enter_package(package):
-    """Makes this folder a package under another name, which needs no `homefree`."""
+    """Makes this directory a package under another name, which needs no `homefree`."""
     import types
 
-    folder = os.path.dirname(os.path.abspath(__file__))
+    directory = os.path.dirname(os.path.abspath(__file__))
     made = types.ModuleType(package)
-    made.__path__ = [folder]
+    made.__path__ = [directory]
     sys.modules[package] = made
     with contextlib.suppress(ValueError):
-        sys.path.remove(folder)
+        sys.path.remove(directory)
 
 
 def _describe(error):
@@ -288,7 +288,7 @@ class Host:
         os.dup2(output_write, 2)
         os.close(output_write)
         with contextlib.suppress(OSError):
-            os.chdir(self.configuration["folder"])
+            os.chdir(self.configuration["directory"])
         return lambda: self.work(request, result_write)
 
     def work(self, request, result):

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 
-# The name under which a host imports this folder; see _host.py.
+# The name under which a host imports this directory; see _host.py.
 PACKAGE = "homefree_harness"
 _GRACE = 10  # seconds that a host may be late
 
@@ -63,7 +63,7 @@ class Host:
             "module": self.target.module,
             "path": self.target.path,
             "sys_path": self.target.sys_path,
-            "folder": self.target.folder,
+            "directory": self.target.directory,
             "first": self.first,
             "beside": self.beside,
         }
@@ -84,7 +84,7 @@ class Host:
                 stderr=self.output,
                 pass_fds=[theirs.fileno()],
                 env=environment,
-                cwd=self.target.start_folder,
+                cwd=self.target.start_directory,
                 start_new_session=True,
             )
         finally:

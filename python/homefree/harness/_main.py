@@ -228,12 +228,12 @@ def _list(outcome):
 
 def _check_writable(path):
     """Refuses a file that cannot be written, before anything has run."""
-    folder = os.path.dirname(os.path.realpath(path))
+    directory = os.path.dirname(os.path.realpath(path))
     if os.path.isdir(path):
-        raise Failed(f"cannot write '{path}': it is a folder")
-    if not os.path.isdir(folder):
-        raise Failed(f"cannot write '{path}': there is no folder '{folder}'")
-    if not os.access(path if os.path.exists(path) else folder, os.W_OK):
+        raise Failed(f"cannot write '{path}': it is a directory")
+    if not os.path.isdir(directory):
+        raise Failed(f"cannot write '{path}': there is no directory '{directory}'")
+    if not os.access(path if os.path.exists(path) else directory, os.W_OK):
         raise Failed(f"cannot write '{path}': permission denied")
 
 
@@ -288,7 +288,7 @@ def _interrupt(number, frame):
 def main(arguments):
     """Runs the harness. Returns the exit status."""
     options = _options.parse(arguments)
-    folder = tempfile.mkdtemp(prefix="homefree-test-")
+    directory = tempfile.mkdtemp(prefix="homefree-test-")
     progress = Progress()
     pool = _hosts.Pool(max(1, options.jobs))
     outcome = None
@@ -301,7 +301,7 @@ def main(arguments):
         for path in (options.junit, options.html):
             if path:
                 _check_writable(path)
-        target = _target.Target(options.module, folder, 3 * options.timeout)
+        target = _target.Target(options.module, directory, 3 * options.timeout)
         outcome = Outcome(target)
         try:
             _work(options, target, outcome, pool, progress)
@@ -327,5 +327,5 @@ def main(arguments):
         progress.clear()
         pool.close()
         _orphans.end()
-        shutil.rmtree(folder, ignore_errors=True)
+        shutil.rmtree(directory, ignore_errors=True)
     return status

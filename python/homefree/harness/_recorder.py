@@ -37,8 +37,8 @@ _CALLBACKS = (*_FUNCTIONS, types.MethodType, types.BuiltinMethodType)
 class _Recording:
     """The file of a process, and what is known about its objects."""
 
-    def __init__(self, folder, root):
-        self.folder = folder
+    def __init__(self, directory, root):
+        self.directory = directory
         self.root = root
         self.seen = set()
         self.objects = {}  # id: (recipe, type, weak reference or None)
@@ -53,7 +53,7 @@ class _Recording:
     def write(self, **line):
         if self.pid != os.getpid():  # also after a fork
             self.pid = os.getpid()
-            path = os.path.join(self.folder, f"{self.pid}.jsonl")
+            path = os.path.join(self.directory, f"{self.pid}.jsonl")
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
             self.file = os.open(path, flags, 0o600)
         with contextlib.suppress(OSError):
@@ -385,4 +385,4 @@ class _Hook(importlib.abc.MetaPathFinder):
 def start():
     """Begins to record in this process, as the environment says."""
     wanted = json.loads(os.environ[VARIABLE])
-    sys.meta_path.insert(0, _Hook(_Recording(wanted["folder"], wanted["module"])))
+    sys.meta_path.insert(0, _Hook(_Recording(wanted["directory"], wanted["module"])))

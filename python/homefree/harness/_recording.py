@@ -22,29 +22,29 @@ class Recorded:
         self.lost = set()  # callables that got arguments which cannot be repeated
 
 
-def _environment(target, folder):
+def _environment(target, directory):
     environment = dict(os.environ)
     environment.pop("HOMEFREE_PYTHON", None)
-    environment[VARIABLE] = json.dumps({"folder": folder, "module": target.module})
+    environment[VARIABLE] = json.dumps({"directory": directory, "module": target.module})
     here = os.path.join(os.path.dirname(os.path.abspath(__file__)), "recorder")
     places = [here]
     if target.path is not None:
         places.append(os.path.dirname(target.path))
     if environment.get("PYTHONPATH"):
         places.append(environment["PYTHONPATH"])
-    places.append(target.start_folder)  # where hosts look first
+    places.append(target.start_directory)  # where hosts look first
     environment["PYTHONPATH"] = os.pathsep.join(places)
     return environment
 
 
 def record(target, command):
     """Runs a command, whose output goes to stderr. Raises OSError if it cannot be run."""
-    with tempfile.TemporaryDirectory(prefix="homefree-record-") as folder:
+    with tempfile.TemporaryDirectory(prefix="homefree-record-") as directory:
         process = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
             stdout=sys.stderr,
-            env=_environment(target, folder),
+            env=_environment(target, directory),
         )
         try:
             status = process.wait()
@@ -53,14 +53,14 @@ def record(target, command):
             process.wait()
             raise
         recorded = Recorded(status)
-        _read(recorded, folder)
+        _read(recorded, directory)
         return recorded
 
 
-def _read(recorded, folder):
+def _read(recorded, directory):
     seen = set()
-    for name in sorted(os.listdir(folder)):
-        with open(os.path.join(folder, name), encoding="utf-8", errors="replace") as file:
+    for name in sorted(os.listdir(directory)):
+        with open(os.path.join(directory, name), encoding="utf-8", errors="replace") as file:
             for text in file:
                 # Cut short by a death, or written by the module, which may write anywhere.
                 with contextlib.suppress(*_DAMAGE):

@@ -14,10 +14,10 @@ class Refused(Exception):
 class Target:
     """`module`: its name. `path`: its file, if it was given as one. The rest is for hosts."""
 
-    def __init__(self, text, folder, import_timeout):
+    def __init__(self, text, directory, import_timeout):
         self.text = text
-        self.folder = folder
-        self.start_folder = os.getcwd()
+        self.directory = directory
+        self.start_directory = os.getcwd()
         self.import_timeout = import_timeout
         self.sys_path = _clean_path()
         if _is_path(text):
@@ -37,9 +37,9 @@ class Target:
     def why_missing(self):
         """What may be the reason that the module is not found, or None."""
         last = self.module.rpartition(".")[2]
-        for folder in self.sys_path:
+        for directory in self.sys_path:
             try:
-                files = os.listdir(folder)
+                files = os.listdir(directory)
             except OSError:
                 continue
             for file in sorted(files):
@@ -52,7 +52,7 @@ class Target:
 
 
 def _clean_path():
-    """sys.path for hosts: absolute, since they change folders, and with the user's folder first."""
+    """sys.path for hosts: absolute, since they change directories, and with the user's directory first."""
     wanted = [os.getcwd()] + [os.path.abspath(one) for one in sys.path if one]
     return list(dict.fromkeys(wanted))
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BrokenInterpreters",
     "Executor",
-    "Parcel",
+    "Message",
     "RemoteError",
     "Replica",
     "Shared",
@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 _homefree.add_interpreters()
-from .._homefree import Parcel, Shared  # noqa: E402, they are there now
+from .._homefree import Message, Shared  # noqa: E402, they are there now
 
 # Every interpreter imports this package, and most need nothing of it but _inside. The test of
 # import circles reads this table.

@@ -22,7 +22,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .._types import T
 
-__all__ = ["pack", "reduce_parcel", "share", "unpack"]
+__all__ = ["pack", "reduce_message", "share", "unpack"]
 
 _HOST = {1, 3, 11}  # DLPack's kinds of device that the host can read: CPU, pinned, unified
 
@@ -43,8 +43,8 @@ def unpack(pickled, buffers=()):
 # ---- what CPython passes between interpreters ----
 
 
-def share(value: T) -> _homefree.Parcel[T]:
-    """A Parcel of an object: it crosses between interpreters with its memory by reference.
+def share(value: T) -> _homefree.Message[T]:
+    """A Message of an object: it crosses between interpreters with its memory by reference.
 
     In the interpreter that receives it, it is the object again, on the same memory:
 
@@ -55,19 +55,19 @@ def share(value: T) -> _homefree.Parcel[T]:
     It can be sent wherever CPython passes objects between interpreters: queues, Interpreter.call(),
     prepare_main(), arguments and results of InterpreterPoolExecutor's tasks; and it can be sent any
     number of times. What crosses by reference is what an Executor passes by reference. The memory
-    is let go when the Parcel, what was received, and what was sent and not received are all gone;
+    is let go when the Message, what was received, and what was sent and not received are all gone;
     it outlives the interpreter that shared it.
 
     CPython 3.12, 3.13 and 3.14. How later ones pass objects is not known: there, and where pickle
-    is used, a Parcel crosses as a copy. Raises what pickling raises. Threads: any. Since 1.0.
+    is used, a Message crosses as a copy. Raises what pickling raises. Threads: any. Since 1.0.
     """
-    parcel = _homefree.Parcel(*pack(value))
-    _homefree.register_crossing(_homefree.Parcel)
-    return parcel
+    message = _homefree.Message(*pack(value))
+    _homefree.register_crossing(_homefree.Message)
+    return message
 
 
-def reduce_parcel(pickled, buffers):
-    """Reduces a Parcel, given its parts, to a call that makes the object."""
+def reduce_message(pickled, buffers):
+    """Reduces a Message, given its parts, to a call that makes the object."""
     return unpack, (pickle.PickleBuffer(pickled), [pickle.PickleBuffer(one) for one in buffers])
 
 

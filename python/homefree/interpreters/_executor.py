@@ -272,7 +272,7 @@ def _main_module():
     spec = getattr(main, "__spec__", None)
     path = getattr(main, "__file__", None)
     if spec is not None and spec.name == "__main__" and path is not None:
-        path = os.path.dirname(path)  # the folder or archive that the program is
+        path = os.path.dirname(path)  # the directory or archive that the program is
     elif spec is not None and spec.name:
         return "name", spec.name
     if path is None or not os.path.exists(path):

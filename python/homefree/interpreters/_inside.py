@@ -104,7 +104,7 @@ def _attempt(make, otherwise):
 
 
 def _describe(error):
-    """An exception as a parcel: itself if it can be pickled, and what to show if it cannot be
+    """An exception as a message: itself if it can be pickled, and what to show if it cannot be
     unpickled."""
     import traceback
 

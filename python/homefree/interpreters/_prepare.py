@@ -50,7 +50,7 @@ def prepare() -> None:
         set_up()
         _homefree.interpreter_make_known()
     _homefree.register_crossing(_homefree.Shared)
-    _homefree.register_crossing(_homefree.Parcel)
+    _homefree.register_crossing(_homefree.Message)
     for name in _CORES:
         if name in sys.modules:
             _register_arrays(sys.modules[name])
@@ -64,5 +64,5 @@ def join(address, setup):
     What the interpreter has on its path comes first."""
     prepare()
     main, path, initializer = pickle.loads(setup)
-    path = [*sys.path, *(folder for folder in path if folder not in sys.path)]
+    path = [*sys.path, *(directory for directory in path if directory not in sys.path)]
     work(_homefree.work_join(address), pickle.dumps((main, path, initializer), 5))

@@ -61,7 +61,7 @@ class Replica(Generic[T]):
         """A replica of a pickle in a package, which each interpreter loads by itself when it first
         uses it: nothing of it is loaded here.
 
-        path: the file or folder that homefree.package.Writer has made. package, name: the pickle's,
+        path: the file or directory that homefree.package.Writer has made. package, name: the pickle's,
         as for Writer.add_pickle(). executor: as for Replica(). Arrays of the pickle are mapped, so
         pages that nobody writes to exist once in the process; do not change the file meanwhile.
 

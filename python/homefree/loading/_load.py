@@ -52,8 +52,8 @@ _REMEDIES = {
     errno.ENOENT: "check the path",
     errno.EISDIR: "name the extension module's file",
     errno.EACCES: "make it readable for this user",
-    errno.ENOSPC: "free some space, or set TMPDIR to a folder with more",
-    errno.EPERM: "set TMPDIR to a folder on a file system that is mounted without noexec",
+    errno.ENOSPC: "free some space, or set TMPDIR to a directory with more",
+    errno.EPERM: "set TMPDIR to a directory on a file system that is mounted without noexec",
 }
 
 
@@ -114,7 +114,7 @@ def _check_file(name, path):
     except ValueError as error:
         _refuse(name, path, str(error), "check the path")
     if stat.S_ISDIR(mode):
-        _refuse(name, path, "it is a folder", "name the extension module's file")
+        _refuse(name, path, "it is a directory", "name the extension module's file")
     if not stat.S_ISREG(mode):
         _refuse(name, path, "it is not a regular file", "name the extension module's file")
     try:
@@ -281,7 +281,7 @@ def copy(name, path):
         if error.errno in (errno.ENOEXEC, errno.ENOTSUP):
             remedy = "build or install it again, for this machine"
         else:
-            remedy = _REMEDIES.get(error.errno, "set TMPDIR to a folder that can be written to")
+            remedy = _REMEDIES.get(error.errno, "set TMPDIR to a directory that can be written to")
         raise ImportError(
             f"homefree cannot make a private copy of {path}: {error.strerror}; {remedy}",
             name=name,
@@ -464,7 +464,7 @@ def load(
     or below TMPDIR, and is removed when the process exits.
     adopt: redirect the module's allocating calls (malloc, operator new, strdup, …) to the heap,
     even if it was never linked with homefree. If it has an allocator of its own inside (jemalloc,
-    mimalloc), or a library has that it needs from a folder on its search path, a copy is loaded in
+    mimalloc), or a library has that it needs from a directory on its search path, a copy is loaded in
     which that allocator's functions lead to the heap: see hf_adopt_file() in homefree/adopt.h. The
     copy is kept below XDG_CACHE_HOME (default: ~/.cache) for the next process; __file__ is the
     original's path.

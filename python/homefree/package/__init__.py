@@ -27,7 +27,7 @@ what the package holds or has declared.
 #   _reader       Reader; _tree shows what is in it
 #   _modules      finders and loaders; _extracted has extension modules' files
 #   _pickles      what a pickle may do, and loading it
-#   _store        bytes of members, from a zip or a folder
+#   _store        bytes of members, from a zip or a directory
 #   _manifest     _names, _package_errors
 
 from .._lazy import attributes

@@ -1,11 +1,11 @@
-"""Files of extension modules, which the dynamic linker loads from a folder of this process.
+"""Files of extension modules, which the dynamic linker loads from a directory of this process.
 
-The folder is the user's alone, on a file system from which code may be mapped, and in a place where
+The directory is the user's alone, on a file system from which code may be mapped, and in a place where
 nobody else can put another in its stead. It goes when its process ends; what a process leaves that
-was killed, the next one removes that makes a folder there: who uses a folder has it locked.
+was killed, the next one removes that makes a directory there: who uses a directory has it locked.
 
-Folder has no lock: its importer makes one file at a time. Fork: the child uses the parent's files,
-and makes a folder of its own for new ones.
+Directory has no lock: its importer makes one file at a time. Fork: the child uses the parent's files,
+and makes a directory of its own for new ones.
 """
 
 import atexit
@@ -22,7 +22,7 @@ _PREFIX = "homefree-package-modules-"
 
 
 def _places():
-    """Where folders may be made, the best place first."""
+    """Where directories may be made, the best place first."""
     if os.geteuid() == os.getuid() and os.getegid() == os.getgid():
         yield os.environ.get("XDG_RUNTIME_DIR")
         yield os.environ.get("TMPDIR")
@@ -31,7 +31,7 @@ def _places():
 
 
 def _why_unfit(path):
-    """Why code cannot be loaded from a folder there, or None if it can."""
+    """Why code cannot be loaded from a directory there, or None if it can."""
     try:
         status = os.stat(path)
         flags = os.statvfs(path).f_flag
@@ -45,7 +45,7 @@ def _why_unfit(path):
 
 
 def _locked(path):
-    """A descriptor of a folder of ours, which is locked; None if somebody uses it."""
+    """A descriptor of a directory of ours, which is locked; None if somebody uses it."""
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -60,7 +60,7 @@ def _locked(path):
 
 
 def _clean(place):
-    """Remove the folders of processes that have ended."""
+    """Remove the directories of processes that have ended."""
     with contextlib.suppress(OSError):
         for name in os.listdir(place):
             path = os.path.join(place, name)
@@ -93,7 +93,7 @@ def _make(package):
     raise error(
         PackageError,
         f"there is no place for its extension modules ({'; '.join(why)})",
-        "set TMPDIR to a folder of your own, on a file system that is not mounted noexec",
+        "set TMPDIR to a directory of your own, on a file system that is not mounted noexec",
         package=package,
     )
 
@@ -103,7 +103,7 @@ def _remove(path, maker):
         shutil.rmtree(path, ignore_errors=True)
 
 
-class Folder:
+class Directory:
     """The files of one reader's extension modules."""
 
     def __init__(self, package):

@@ -1,5 +1,5 @@
 """What a module imports, and the files of modules, both found without running anything: imports are
-read from the source, and modules found by the finders on sys.meta_path, with the folders that each
+read from the source, and modules found by the finders on sys.meta_path, with the directories that each
 parent tells. Nothing here keeps state.
 
 Found are import statements anywhere in the source, and calls of __import__() and import_module()
@@ -68,10 +68,10 @@ def imports(source, package):
 
 class Found:
     """kind: "source", "extension", "namespace" (a package without a file), or "other". text: of a
-    source. file: of an extension module. folders: of a package, else None."""
+    source. file: of an extension module. directories: of a package, else None."""
 
-    def __init__(self, kind, folders=None, text=None, file=None):
-        self.kind, self.folders, self.text, self.file = kind, folders, text, file
+    def __init__(self, kind, directories=None, text=None, file=None):
+        self.kind, self.directories, self.text, self.file = kind, directories, text, file
 
 
 def find_spec(name):
@@ -95,25 +95,25 @@ def find(name):
     spec = find_spec(name)
     if spec is None:
         return None
-    folders = spec.submodule_search_locations
-    folders = None if folders is None else list(folders)
+    directories = spec.submodule_search_locations
+    directories = None if directories is None else list(directories)
     if isinstance(spec.loader, importlib.machinery.ExtensionFileLoader):
         return Found("extension", file=spec.origin)
-    if folders is not None and (spec.loader is None or spec.origin is None):
-        return Found("namespace", folders)
+    if directories is not None and (spec.loader is None or spec.origin is None):
+        return Found("namespace", directories)
     try:
         text = spec.loader.get_source(name)
     except (AttributeError, ImportError, OSError, SyntaxError):
         text = None  # there is none, it is gone, or in no encoding that it tells
-    return Found("other") if text is None else Found("source", folders, text)
+    return Found("other") if text is None else Found("source", directories, text)
 
 
-def below(folders, name):
-    """The full names of the modules directly in a package's folders, sorted."""
-    found = {one.name for one in pkgutil.iter_modules(folders)}
-    for folder in filter(os.path.isdir, folders):
-        with os.scandir(folder) as entries:
-            # A folder with Python files in it is a package, one with other files is not.
+def below(directories, name):
+    """The full names of the modules directly in a package's directories, sorted."""
+    found = {one.name for one in pkgutil.iter_modules(directories)}
+    for directory in filter(os.path.isdir, directories):
+        with os.scandir(directory) as entries:
+            # A directory with Python files in it is a package, one with other files is not.
             inner = [one for one in entries if one.is_dir() and one.name.isidentifier()]
         found |= {one.name for one in inner if any(pkgutil.iter_modules([one.path]))}
     return sorted(f"{name}.{one}" for one in found if one.isidentifier())

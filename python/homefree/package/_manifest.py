@@ -179,11 +179,11 @@ def _members(value):
     for name, member in members.items():
         _member(name, member)
     for name, member in members.items():
-        folder = name.rpartition("/")[0]
-        while folder:
-            if folder in members:
-                raise Wrong("it is a file, and the folder of another member", folder)
-            folder = folder.rpartition("/")[0]
+        directory = name.rpartition("/")[0]
+        while directory:
+            if directory in members:
+                raise Wrong("it is a file, and the directory of another member", directory)
+            directory = directory.rpartition("/")[0]
         if member.get("buffers"):
             held = members.get(name + BUFFERS, {"kind": None})
             if held["kind"] != "buffers" or sum(member["buffers"][-1]) > held["size"]:

@@ -39,7 +39,7 @@ class Importer:
             part for name in manifest.mocked for part in (*parents(name), name)
         } - self.modules.keys()
         self._permitted = {}  # names of modules that code may import: whether from the namespace
-        self._folder = None
+        self._directory = None
         self._files = {}
         self._lock = threading.RLock()
         self._present = False
@@ -198,7 +198,7 @@ class Importer:
     def _file(self, name, module):
         """The path of an extension module's file for this Python."""
         from .._importing import suffixes
-        from ._extracted import Folder
+        from ._extracted import Directory
 
         ends = {f".{one.rpartition('/')[2].partition('.')[2]}": one for one in module.members}
         with self._lock:
@@ -206,9 +206,9 @@ class Importer:
                 return self._files[name]
             for end in suffixes():
                 if end in ends:
-                    self._folder = self._folder or Folder(self.package)
+                    self._directory = self._directory or Directory(self.package)
                     member = ends[end]
-                    self._files[name] = self._folder.place(member, self.read(member))
+                    self._files[name] = self._directory.place(member, self.read(member))
                     return self._files[name]
         names = ", ".join(member.rpartition("/")[2] for member in module.members)
         return self.refuse(
@@ -277,9 +277,9 @@ class PackageLoader:
     def get_resource_reader(self, fullname=None):
         from ._tree import resource_reader
 
-        folder = self._name.replace(".", "/")
+        directory = self._name.replace(".", "/")
         members, read = self._importer.manifest.members, self._importer.read
-        return resource_reader(members, read, folder) if self.is_package() else None
+        return resource_reader(members, read, directory) if self.is_package() else None
 
 
 # ---- modules that the package does without ----

@@ -132,8 +132,8 @@ def _standard():
     if hasattr(sys, "stdlib_module_names"):
         return sys.stdlib_module_names
     names = set(sys.builtin_module_names)  # before 3.10
-    folder = sysconfig.get_path("stdlib")
-    for path in (folder, os.path.join(folder, "lib-dynload")):
+    directory = sysconfig.get_path("stdlib")
+    for path in (directory, os.path.join(directory, "lib-dynload")):
         if os.path.isdir(path):
             names.update(name.partition(".")[0] for name in os.listdir(path))
     return names - {"site-packages", "lib-dynload", "__pycache__"}

@@ -25,7 +25,7 @@ class PackageError(Exception):
 
 
 class DamagedPackage(PackageError):
-    """The file or folder is no package, or not what its manifest says: cut short, changed, made by
+    """The file or directory is no package, or not what its manifest says: cut short, changed, made by
     another program, or made to do harm. Since 1.0."""
 
 

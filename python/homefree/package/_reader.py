@@ -40,7 +40,7 @@ def in_main_interpreter():
 class Reader:
     """Open a package.
 
-    path: the file or folder that a Writer has made.
+    path: the file or directory that a Writer has made.
     verify: when hashes are compared. None: each member's whenever it is read. True: also all of
     them now. False: never, for a package that nobody can have changed since it was verified.
     mapped: map the buffers of pickles (arrays) in place of reading them. The pages are then shared

@@ -1,4 +1,4 @@
-"""The bytes of a package's members, from a zip or a folder, as they are, without a check of hashes.
+"""The bytes of a package's members, from a zip or a directory, as they are, without a check of hashes.
 
 A store has one descriptor, which it closes when it is closed or forgotten; positions are given with
 each read, so threads and forked children share nothing. What is wrong with the file raises Wrong,
@@ -31,15 +31,15 @@ _FILES = 200000
 
 
 def open_store(path):
-    """A Folder or a Zip."""
+    """A Directory or a Zip."""
     fd = os.open(path, _READS)
     try:
         mode = os.fstat(fd).st_mode
         if stat.S_ISDIR(mode):
-            return Folder(fd)
+            return Directory(fd)
         if stat.S_ISREG(mode):
             return Zip(fd)
-        raise Wrong("it is neither a file nor a folder")
+        raise Wrong("it is neither a file nor a directory")
     except BaseException:
         os.close(fd)
         raise
@@ -136,14 +136,14 @@ class Zip(_Store):
         return {name: entry.file_size for name, entry in self._entries.items()}
 
     def _check(self, entry, name):
-        is_folder = name.endswith("/")
-        why = wrong_member(name[:-1] if is_folder else name)
+        is_directory = name.endswith("/")
+        why = wrong_member(name[:-1] if is_directory else name)
         if not why and not name.isascii() and not entry.flag_bits & _UTF8:
             why = "its name is in an encoding that it does not tell"
         if why:
             raise Wrong(f"the member {ascii(name)} cannot be: {why}")
         kind = stat.S_IFMT(entry.external_attr >> 16) if entry.create_system == _UNIX else 0
-        if kind not in (0, stat.S_IFDIR if is_folder else stat.S_IFREG):
+        if kind not in (0, stat.S_IFDIR if is_directory else stat.S_IFREG):
             raise Wrong("it is a link or a device, not a file", name)
         if name in self._entries:
             raise Wrong("it is in the zip twice", name)
@@ -176,11 +176,11 @@ class Zip(_Store):
         yield self._fd, self._start(name) if is_stored else None
 
 
-class Folder(_Store):
+class Directory(_Store):
     def _list(self, fd):
         sizes = {}
-        for path, folders, files, at in os.fwalk(".", dir_fd=fd):
-            for last in sorted((*folders, *files)):
+        for path, directories, files, at in os.fwalk(".", dir_fd=fd):
+            for last in sorted((*directories, *files)):
                 name = os.path.join(path, last)[2:]
                 why = wrong_member(name)
                 if why:

@@ -9,8 +9,8 @@ from ._names import matches
 
 
 class Directory:
-    """A folder of a package, or a file in it. name: the last part of its path. is_dir: whether it
-    is a folder. children: {name: Directory}. str() draws it. Since 1.0."""
+    """A directory of a package, or a file in it. name: the last part of its path. is_dir: whether it
+    is a directory. children: {name: Directory}. str() draws it. Since 1.0."""
 
     def __init__(self, name: str, is_dir: bool) -> None:
         self.name: str = name
@@ -28,7 +28,7 @@ class Directory:
 
     def _lines(self, indent):
         yield self.name
-        # Folders first, as listings have them.
+        # Directories first, as listings have them.
         children = sorted(self.children.values(), key=lambda one: (not one.is_dir, one.name))
         for child in children:
             is_last = child is children[-1]
@@ -41,7 +41,7 @@ class Directory:
         return "\n".join(self._lines("")) + "\n"
 
     def __repr__(self) -> str:
-        return f"<{'folder' if self.is_dir else 'file'} {self.name!r} of a package>"
+        return f"<{'directory' if self.is_dir else 'file'} {self.name!r} of a package>"
 
 
 def covered(patterns, path):
@@ -57,15 +57,15 @@ def tree(name, members, include=("**",), exclude=()):
         if not covered(include, member) or covered(exclude, member):
             continue
         at = root
-        *folders, last = member.split("/")
-        for folder in folders:
-            at = at.children.setdefault(folder, Directory(folder, True))
+        *directories, last = member.split("/")
+        for directory in directories:
+            at = at.children.setdefault(directory, Directory(directory, True))
         at.children[last] = Directory(last, False)
     return root
 
 
 class Traversable:
-    """A folder or a file of a package, for importlib.resources.files()."""
+    """A directory or a file of a package, for importlib.resources.files()."""
 
     def __init__(self, members, read, path):
         self._members, self._read, self._path = members, read, path

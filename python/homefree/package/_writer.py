@@ -1,4 +1,4 @@
-"""Writer: a package is collected in a folder beside its place, and takes that place when it is
+"""Writer: a package is collected in a directory beside its place, and takes that place when it is
 whole.
 
 Members are written as they are added, so that later changes of an object do not reach the package;
@@ -55,8 +55,8 @@ class Writer:
     """Write a package; it is there when the with statement ends, and not if that ends by an
     exception.
 
-    path: the file, or with folder=True the folder, that is to be made. A file that is there already
-    is replaced as a whole, and stays as it was if anything fails; a folder must not be there.
+    path: the file, or with directory=True the directory, that is to be made. A file that is there already
+    is replaced as a whole, and stays as it was if anything fails; a directory must not be there.
 
     Modules get into the package because they are added, because a pickle names them, or because
     a module in it imports them. Rules say what becomes of a module that is needed; the first one
@@ -79,10 +79,10 @@ class Writer:
     not go on with it. Since 1.0.
     """
 
-    def __init__(self, path: AnyPath, *, folder: bool = False) -> None:
+    def __init__(self, path: AnyPath, *, directory: bool = False) -> None:
         self.path: str = os.path.abspath(os.fsdecode(path))
         self.sha256: str | None = None
-        self._is_folder = bool(folder)
+        self._is_directory = bool(directory)
         self._rules, self._whole = [], []
         self._members = {}  # as in the manifest
         self._modules = set()
@@ -90,26 +90,26 @@ class Writer:
         self._pickles = []  # (member, Scan)
         self._extern, self._mocked = set(), set()
         self._check_place()
-        if self._is_folder and os.path.lexists(self.path):
+        if self._is_directory and os.path.lexists(self.path):
             self._refuse("it is a file already", "remove it, or give another path")
         parent, name = os.path.split(self.path)
         try:
             self._working = tempfile.mkdtemp(prefix=f".{name[:100]}-", dir=parent)
         except FileNotFoundError:
-            self._refuse("its folder does not exist", "make it first")
+            self._refuse("its directory does not exist", "make it first")
         # What becomes the package has the mode that the user's umask gives it.
-        self._folder = os.path.join(self._working, "package")
-        os.mkdir(self._folder)
+        self._directory = os.path.join(self._working, "package")
+        os.mkdir(self._directory)
 
     def _refuse(self, why, remedy, member=None, kind=PackageError, cause=None):
         raise error(kind, why, remedy, package=self.path, member=member) from cause
 
     def _check_place(self):
         if os.path.isdir(self.path) and not os.path.islink(self.path):
-            self._refuse("it is a folder already", "remove it, or give another path")
+            self._refuse("it is a directory already", "remove it, or give another path")
 
     def _check_open(self):
-        if self._folder is None:
+        if self._directory is None:
             self._refuse("it is closed", "use a new Writer")
 
     # ---- rules ----
@@ -147,12 +147,12 @@ class Writer:
 
     def _add(self, name, kind, chunks, **more):
         self._check_new(name)
-        path = os.path.join(self._folder, name)
+        path = os.path.join(self._directory, name)
         try:
             os.makedirs(os.path.dirname(path), exist_ok=True)
             file = open(path, "xb")  # noqa: SIM115
         except (FileExistsError, IsADirectoryError, NotADirectoryError):
-            self._refuse("the package has it already, as a folder", "choose another name", name)
+            self._refuse("the package has it already, as a directory", "choose another name", name)
         size, hashed = 0, hashlib.sha256()
         try:
             with file:
@@ -269,7 +269,7 @@ class Writer:
 
     def _add_found(self, name, found):
         if found.kind == "source":
-            self.add_source(name, found.text, package=found.folders is not None)
+            self.add_source(name, found.text, package=found.directories is not None)
         elif found.kind == "extension":
             self.add_extension(name, found.file)
         elif found.kind == "namespace":
@@ -283,12 +283,12 @@ class Writer:
     def add_package(self, name: str, *, data: Patterns = ()) -> None:
         """Add a package with all modules below it.
 
-        data: patterns of the files to add as resources, as they lie in the package's folder, such
+        data: patterns of the files to add as resources, as they lie in the package's directory, such
         as "**/*.json". Since 1.0."""
         self._check_open()
         data = [data] if isinstance(data, str) else list(data)
         package = _imports.find(name) if is_module(name) else None
-        if package is None or package.folders is None:
+        if package is None or package.directories is None:
             self._refuse(f"there is no package {shown(name)}", "use add_module() for a module")
         self._whole.append(f"{name}.**")
         waiting = [name]
@@ -299,13 +299,13 @@ class Writer:
                 continue
             if module not in self._modules:
                 self._add_found(module, found)
-            if found.folders is not None:
-                waiting += _imports.below(found.folders, module)
-        for folder in package.folders if data else ():
-            for path, folders, files in os.walk(folder):
-                folders[:] = [one for one in folders if one != "__pycache__"]
+            if found.directories is not None:
+                waiting += _imports.below(found.directories, module)
+        for directory in package.directories if data else ():
+            for path, directories, files in os.walk(directory):
+                directories[:] = [one for one in directories if one != "__pycache__"]
                 for file in (os.path.join(path, one) for one in files):
-                    relative = os.path.relpath(file, folder)
+                    relative = os.path.relpath(file, directory)
                     if covered(data, relative) and not file.endswith((".py", ".pyc")):
                         self.add_file(name, relative, file)
 
@@ -406,7 +406,7 @@ class Writer:
         """Write the package, as the end of a with statement does. Raises UnresolvedImports,
         RefusedPickle if a pickle has what none may, or OSError; then nothing is written. Since
         1.0."""
-        if self._folder is None:
+        if self._directory is None:
             return
         try:
             self._resolve()
@@ -422,10 +422,10 @@ class Writer:
             data = Manifest(self._rules, self._extern, self._mocked, self._members).dump()
             if len(data) > LIMIT:
                 self._refuse("it has too many members", "write several packages")
-            with open(os.path.join(self._folder, MANIFEST), "xb") as file:
+            with open(os.path.join(self._directory, MANIFEST), "xb") as file:
                 file.write(data)
-            if self._is_folder:
-                self._finish_folder()
+            if self._is_directory:
+                self._finish_directory()
             else:
                 self._finish_zip()
             self.sha256 = hashlib.sha256(data).hexdigest()
@@ -434,14 +434,14 @@ class Writer:
 
     def abandon(self) -> None:
         """Forget what was added, and write nothing. Since 1.0."""
-        if self._folder is not None:
+        if self._directory is not None:
             shutil.rmtree(self._working, ignore_errors=True)
-        self._folder = None
+        self._directory = None
 
-    def _finish_folder(self):
+    def _finish_directory(self):
         try:
-            # Fails if something came there meanwhile; an empty folder is replaced.
-            os.rename(self._folder, self.path)
+            # Fails if something came there meanwhile; an empty directory is replaced.
+            os.rename(self._directory, self.path)
         except OSError as failed:
             if failed.errno not in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR):
                 raise
@@ -459,7 +459,7 @@ class Writer:
         os.replace(path, self.path)
 
     def _zip(self, archive, at, name):
-        path = os.path.join(self._folder, name)
+        path = os.path.join(self._directory, name)
         info = zipfile.ZipInfo(name)  # with the first date that a zip can have
         info.external_attr = (stat.S_IFREG | 0o644) << 16
         large = os.path.getsize(path) >= zipfile.ZIP64_LIMIT

@@ -75,14 +75,14 @@ class Recorder:
                 path = os.path.join(str(config.invocation_params.dir), path)
                 setattr(option, name, path)
         self.read_baseline(option)
-        self.folder = _reports.folder()
+        self.directory = _reports.directory()
         own = f"{os.getpid()}-"
         self.earlier = {
             path
-            for path in (_reports.files(self.folder) if self.folder else ())
+            for path in (_reports.files(self.directory) if self.directory else ())
             if not os.path.basename(path).startswith(own)
         }
-        self.names = _reports.Names(self.folder)
+        self.names = _reports.Names(self.directory)
         self.part = _first if _first is not None else _begin()
         self.log.now("before its first test")
 
@@ -227,10 +227,10 @@ class Recorder:
 
     def find_others(self):
         """Other processes: children of tests, and workers that died."""
-        if self.folder is None:
+        if self.directory is None:
             return
         reading = _reports.read(
-            [path for path in _reports.files(self.folder) if path not in self.earlier]
+            [path for path in _reports.files(self.directory) if path not in self.earlier]
         )
         if reading is None:
             return
@@ -292,7 +292,7 @@ class Recorder:
         elif self.config.option.homefree_write_baseline:
             write(f"baseline written: {self.config.option.homefree_write_baseline}")
         if self.config.option.homefree_report:
-            write(f"`homefree report {self.folder}` shows more")
+            write(f"`homefree report {self.directory}` shows more")
 
     def table(self):
         """Rows of (rule, verdict, count, places), the worst first."""

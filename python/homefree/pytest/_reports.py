@@ -11,19 +11,19 @@ from .. import _command
 _TIME_LIMIT = 120
 
 
-def folder():
-    """The folder of this process's report; None if it has none."""
+def directory():
+    """The directory of this process's report; None if it has none."""
     for pair in os.environ.get("HOMEFREE_DIAGNOSE", "").split(","):
         name, _, value = pair.partition(":")
-        if name == "folder":
+        if name == "directory":
             return value
     return None
 
 
-def files(folder, process=None):
+def files(directory, process=None):
     """The files of a report, or of one process in it."""
     pattern = f"{process or '*'}-*.hfreport"
-    return sorted(glob.glob(os.path.join(glob.escape(folder), pattern)))
+    return sorted(glob.glob(os.path.join(glob.escape(directory), pattern)))
 
 
 class Reading:
@@ -116,8 +116,8 @@ class Names:
 
     MOST = 200  # readings of the report
 
-    def __init__(self, folder):
-        self._folder = folder
+    def __init__(self, directory):
+        self._directory = directory
         self._readings = 0
         self._known = {}
 
@@ -132,10 +132,10 @@ class Names:
                     one[name] = {**like, "offset": one[name]["offset"]}
 
     def _find(self, sides, offsets):
-        if self._folder is None or self._readings == self.MOST:
+        if self._directory is None or self._readings == self.MOST:
             return None
         self._readings += 1
-        reading = read(files(self._folder, os.getpid()))
+        reading = read(files(self._directory, os.getpid()))
         for like in reading.findings if reading is not None else ():
             others = _sides(like)
             if sides == others[0] and all(

@@ -5,7 +5,7 @@ pytest that the user starts becomes a supervisor. It starts the same command lin
 run --diagnose`, passes signals on, and ends as that process did. What a test that kills the process
 leaves behind is in the report's file, and the name of the test in the log.
 
-The log lies in a temporary folder, with the report unless the user named another place for it.
+The log lies in a temporary directory, with the report unless the user named another place for it.
 `now` holds the test and the phase that run; `found` a finding in each line.
 """
 
@@ -41,16 +41,16 @@ class Log:
 
     def __init__(self):
         # Taken out: a pytest that a test starts has another supervisor, or none.
-        folder = os.environ.pop(VARIABLE, None)
+        directory = os.environ.pop(VARIABLE, None)
         self._now = self._found = None
         self.process = os.getpid()
-        if folder is None:
+        if directory is None:
             return
         with contextlib.suppress(OSError, AttributeError):  # the supervisor's end ends this process
             ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
         flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC
-        self._now = os.open(os.path.join(folder, "now"), flags, 0o600)
-        self._found = os.open(os.path.join(folder, "found"), flags | os.O_APPEND, 0o600)
+        self._now = os.open(os.path.join(directory, "now"), flags, 0o600)
+        self._found = os.open(os.path.join(directory, "found"), flags | os.O_APPEND, 0o600)
 
     def _writes(self):
         return self._now is not None and os.getpid() == self.process
@@ -70,12 +70,12 @@ class Log:
         self.now(_FINISHED)
 
 
-def _read_log(folder):
+def _read_log(directory):
     """(what ran last or None, findings)."""
     now, found = None, []
-    with contextlib.suppress(OSError), open(os.path.join(folder, "now"), "rb") as file:
+    with contextlib.suppress(OSError), open(os.path.join(directory, "now"), "rb") as file:
         now = file.read().rstrip(b"\0").decode(errors="replace")
-    path = os.path.join(folder, "found")
+    path = os.path.join(directory, "found")
     with contextlib.suppress(OSError, ValueError), open(path, encoding="utf-8") as file:
         found.extend(json.loads(line) for line in file)
     return now or None, found
@@ -145,18 +145,18 @@ def _pass_signals_on(child):
 
 def _supervise(homefree_command, command, options):
     """The exit status for the user."""
-    folder = tempfile.mkdtemp(prefix="homefree-pytest-")
+    directory = tempfile.mkdtemp(prefix="homefree-pytest-")
     try:
-        report = options.homefree_report or os.path.join(folder, "report")
+        report = options.homefree_report or os.path.join(directory, "report")
         earlier = set(_reports.files(report))
         child = subprocess.Popen(
             [homefree_command, "run", "--diagnose", "--quiet", "--report", report, "--", *command],
-            env={**os.environ, VARIABLE: folder},
+            env={**os.environ, VARIABLE: directory},
             close_fds=False,
         )
         _pass_signals_on(child)
         status = child.wait()
-        now, found = _read_log(folder)
+        now, found = _read_log(directory)
         shown = 128 - status if status < 0 else status
         if now is None:  # no session began: wrong usage, --help
             return shown
@@ -166,7 +166,7 @@ def _supervise(homefree_command, command, options):
         _tell_death(_reports.read(_reports.files(report, child.pid)), status, now, found, options)
         return shown or 1
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        shutil.rmtree(directory, ignore_errors=True)
 
 
 # ---- what the recorded process could not tell ----------------------------------------------------

@@ -1,5 +1,5 @@
 /*
- * Arrays that grow, and the order of addresses, for the tables of this folder.
+ * Arrays that grow, and the order of addresses, for the tables of this directory.
  *
  * Owns: nothing; the elements are their owner's, from malloc. Any thread.
  */
@@ -15,18 +15,18 @@
 /* Makes room for one more element of `size` bytes behind the first `count`. `array` points to the
  * pointer to them, and `room` says how many there may be. Result: 0, or -ENOMEM: nothing changed.
  */
-static inline int hf_array_more(void *array, size_t count, size_t *room, size_t size)
+static inline int hf_array_more(void *array, size_t count, size_t *capacity, size_t size)
 {
-    if (count < *room)
+    if (count < *capacity)
         return 0;
-    const size_t wanted = *room * 2 + 64;
+    const size_t wanted = *capacity * 2 + 64;
     void *elements;
     memcpy(&elements, array, sizeof elements);
     elements = reallocarray(elements, wanted, size);
     if (elements == NULL)
         return -ENOMEM;
     memcpy(array, &elements, sizeof elements);
-    *room = wanted;
+    *capacity = wanted;
     return 0;
 }
 

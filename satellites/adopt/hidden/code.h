@@ -92,12 +92,12 @@ struct hf_code {
      * beginning stays. Arguments and the stack are left alone. Returns the size; 0 if there is no
      * room, or the slot is out of reach.
      */
-    size_t (*jump_through)(const unsigned char *before, size_t room, uint64_t address,
+    size_t (*jump_through)(const unsigned char *before, size_t capacity, uint64_t address,
                            uint64_t slot, unsigned char out[HF_CODE_JUMP_MAX]);
 
     /* The same for a jump to code at `target`, if that is shorter; otherwise NULL. */
-    size_t (*jump_to)(const unsigned char *before, size_t room, uint64_t address, uint64_t target,
-                      unsigned char out[HF_CODE_JUMP_MAX]);
+    size_t (*jump_to)(const unsigned char *before, size_t capacity, uint64_t address,
+                      uint64_t target, unsigned char out[HF_CODE_JUMP_MAX]);
 
     /* Whether the instruction adds a constant to an address that is not one of the stack. NULL
      * where that is not known. */

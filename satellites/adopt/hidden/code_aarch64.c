@@ -397,18 +397,18 @@ static bool is_padding(const unsigned char *bytes, size_t size)
 }
 
 /* The landing pad that code begins with, if there was one. Returns how many words it has. */
-static size_t begin(const unsigned char *before, size_t room, uint64_t address, uint32_t *words)
+static size_t begin(const unsigned char *before, size_t capacity, uint64_t address, uint32_t *words)
 {
-    if (room < WORD || address % WORD != 0 || !is_landing_pad(word_at(before)))
+    if (capacity < WORD || address % WORD != 0 || !is_landing_pad(word_at(before)))
         return 0;
     words[0] = 0xd503245f; /* bti c */
     return 1;
 }
 
-static size_t finish(const uint32_t *words, size_t count, size_t room, unsigned char *out)
+static size_t finish(const uint32_t *words, size_t count, size_t capacity, unsigned char *out)
 {
     const size_t size = count * WORD;
-    if (size > room)
+    if (size > capacity)
         return 0;
     memcpy(out, words, size);
     return size;
@@ -416,11 +416,11 @@ static size_t finish(const uint32_t *words, size_t count, size_t room, unsigned 
 
 /* By x16 and x17, as a linkage table does: both are the linker's between functions, and a landing
  * pad for calls accepts a jump by them. */
-static size_t jump_through(const unsigned char *before, size_t room, uint64_t address,
+static size_t jump_through(const unsigned char *before, size_t capacity, uint64_t address,
                            uint64_t slot, unsigned char out[HF_CODE_JUMP_MAX])
 {
     uint32_t words[4];
-    size_t count = begin(before, room, address, words);
+    size_t count = begin(before, capacity, address, words);
     const uint64_t here = (address + count * WORD) / PAGE;
     const int64_t pages = (int64_t)(slot / PAGE - here);
     if (address % WORD != 0 || slot % 8 != 0 || pages < -(INT64_C(1) << 20) ||
@@ -430,19 +430,19 @@ static size_t jump_through(const unsigned char *before, size_t room, uint64_t ad
     words[count++] = 0x90000010 | low << 29 | high << 5;             /* adrp x16, … */
     words[count++] = 0xf9400211 | (uint32_t)(slot % PAGE / 8) << 10; /* ldr x17, [x16, …] */
     words[count++] = 0xd61f0220;                                     /* br x17 */
-    return finish(words, count, room, out);
+    return finish(words, count, capacity, out);
 }
 
-static size_t jump_to(const unsigned char *before, size_t room, uint64_t address, uint64_t target,
-                      unsigned char out[HF_CODE_JUMP_MAX])
+static size_t jump_to(const unsigned char *before, size_t capacity, uint64_t address,
+                      uint64_t target, unsigned char out[HF_CODE_JUMP_MAX])
 {
     uint32_t words[2];
-    size_t count = begin(before, room, address, words);
+    size_t count = begin(before, capacity, address, words);
     const int64_t distance = (int64_t)(target - (address + count * WORD));
     if (distance % WORD != 0 || distance < -(INT64_C(1) << 27) || distance >= INT64_C(1) << 27)
         return 0;
     words[count++] = 0x14000000 | ((uint32_t)((uint64_t)distance / WORD) & 0x3ffffff); /* b … */
-    return finish(words, count, room, out);
+    return finish(words, count, capacity, out);
 }
 
 const struct hf_code hf_code_aarch64 = {

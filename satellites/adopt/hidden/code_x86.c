@@ -134,16 +134,16 @@ static bool moves_address(const unsigned char *bytes, size_t size)
 }
 
 /* Writes a jump whose displacement is its last part, behind the landing pad that was there. */
-static size_t write_jump(const unsigned char *before, size_t room, uint64_t address,
+static size_t write_jump(const unsigned char *before, size_t capacity, uint64_t address,
                          const unsigned char *opcode, size_t opcode_size, uint64_t target,
                          unsigned char out[HF_CODE_JUMP_MAX])
 {
     static const unsigned char pad[] = {0xf3, 0x0f, 0x1e, 0xfa}; /* endbr64 */
-    const bool padded = room >= sizeof pad && memcmp(before, pad, sizeof pad) == 0;
+    const bool padded = capacity >= sizeof pad && memcmp(before, pad, sizeof pad) == 0;
     const size_t start = padded ? sizeof pad : 0;
     const size_t size = start + opcode_size + sizeof(int32_t);
     const int64_t distance = (int64_t)(target - (address + size));
-    if (room < size || distance != (int32_t)distance)
+    if (capacity < size || distance != (int32_t)distance)
         return 0;
     const int32_t displacement = (int32_t)distance;
     memcpy(out, pad, start);
@@ -152,18 +152,18 @@ static size_t write_jump(const unsigned char *before, size_t room, uint64_t addr
     return size;
 }
 
-static size_t jump_through(const unsigned char *before, size_t room, uint64_t address,
+static size_t jump_through(const unsigned char *before, size_t capacity, uint64_t address,
                            uint64_t slot, unsigned char out[HF_CODE_JUMP_MAX])
 {
     static const unsigned char jump[] = {0xff, 0x25}; /* jmp *disp32(%rip) */
-    return write_jump(before, room, address, jump, sizeof jump, slot, out);
+    return write_jump(before, capacity, address, jump, sizeof jump, slot, out);
 }
 
-static size_t jump_to(const unsigned char *before, size_t room, uint64_t address, uint64_t target,
-                      unsigned char out[HF_CODE_JUMP_MAX])
+static size_t jump_to(const unsigned char *before, size_t capacity, uint64_t address,
+                      uint64_t target, unsigned char out[HF_CODE_JUMP_MAX])
 {
     static const unsigned char jump[] = {0xe9}; /* jmp rel32 */
-    return write_jump(before, room, address, jump, sizeof jump, target, out);
+    return write_jump(before, capacity, address, jump, sizeof jump, target, out);
 }
 
 const struct hf_code hf_code_x86 = {

@@ -88,12 +88,12 @@ struct run {
     const struct hf_flow *flow;
     struct answer answers[512];
     struct value *values;
-    size_t values_count, values_room;
+    size_t values_count, values_capacity;
     uint32_t buckets[BUCKETS];
     struct piece *pieces;
-    size_t pieces_count, pieces_room, words;
+    size_t pieces_count, pieces_capacity, words;
     struct block *blocks;
-    size_t blocks_count, blocks_room;
+    size_t blocks_count, blocks_capacity;
     struct slot slots[SLOTS_MAX];
     size_t slots_count;
     bool again; /* a slot has changed, or what is anywhere */
@@ -116,8 +116,8 @@ static uint32_t intern(struct run *run, const struct value *wanted)
         run->error = -ENOTSUP;
         return NO_VALUE;
     }
-    if (hf_array_more(&run->values, run->values_count, &run->values_room, sizeof *run->values) !=
-        0) {
+    if (hf_array_more(&run->values, run->values_count, &run->values_capacity,
+                      sizeof *run->values) != 0) {
         run->error = -ENOMEM;
         return NO_VALUE;
     }
@@ -236,8 +236,8 @@ static uint32_t begin_block(struct run *run, uint32_t piece, size_t word)
     uint32_t *block = &run->pieces[piece].blocks[word];
     if (*block != NO_BLOCK)
         return *block;
-    if (hf_array_more(&run->blocks, run->blocks_count, &run->blocks_room, sizeof *run->blocks) !=
-        0) {
+    if (hf_array_more(&run->blocks, run->blocks_count, &run->blocks_capacity,
+                      sizeof *run->blocks) != 0) {
         run->error = -ENOMEM;
         return NO_BLOCK;
     }
@@ -357,8 +357,8 @@ static uint32_t add_piece(struct run *run, const struct hf_function *function)
         run->error = -ENOTSUP;
         return NO_BLOCK;
     }
-    if (hf_array_more(&run->pieces, run->pieces_count, &run->pieces_room, sizeof *run->pieces) !=
-        0) {
+    if (hf_array_more(&run->pieces, run->pieces_count, &run->pieces_capacity,
+                      sizeof *run->pieces) != 0) {
         run->error = -ENOMEM;
         return NO_BLOCK;
     }
@@ -660,8 +660,8 @@ int hf_flow_follow(const struct hf_flow *flow, const struct hf_function *functio
     struct run *run = calloc(1, sizeof *run);
     if (run == NULL)
         return -ENOMEM;
-    run->values_room = VALUES_FIRST;
-    run->values = calloc(run->values_room, sizeof *run->values);
+    run->values_capacity = VALUES_FIRST;
+    run->values = calloc(run->values_capacity, sizeof *run->values);
     if (run->values == NULL) {
         free(run);
         return -ENOMEM;

@@ -13,7 +13,7 @@
 struct gathering {
     struct hf_functions *functions;
     const struct hf_image *image;
-    size_t room, names_room, objects_room;
+    size_t capacity, names_capacity, objects_capacity;
     bool exported; /* the table that is being read is the dynamic linker's */
     /* The source file of the symbols that come now, as the last STT_FILE says. Local ones follow
      * their file. */
@@ -39,9 +39,10 @@ static void begin_file(struct gathering *gathering, const char *name)
 }
 
 /* Makes room for one more element. */
-static bool more(struct gathering *gathering, void *array, size_t count, size_t *room, size_t size)
+static bool more(struct gathering *gathering, void *array, size_t count, size_t *capacity,
+                 size_t size)
 {
-    if (hf_array_more(array, count, room, size) != 0)
+    if (hf_array_more(array, count, capacity, size) != 0)
         gathering->error = -ENOMEM;
     return gathering->error == 0;
 }
@@ -53,7 +54,7 @@ static bool add_function(struct gathering *gathering, const struct hf_function *
     if (stretch == NULL || !stretch->code ||
         hf_image_is_linkage(gathering->image, function->address))
         return true;
-    if (!more(gathering, &functions->functions, functions->count, &gathering->room,
+    if (!more(gathering, &functions->functions, functions->count, &gathering->capacity,
               sizeof *function))
         return false;
     functions->functions[functions->count++] = *function;
@@ -87,14 +88,14 @@ static bool add_symbol(const struct hf_elf_symbol *symbol, void *context)
         if (stretch == NULL || symbol->size > stretch->address + stretch->size - symbol->value)
             return true;
         if (!more(gathering, &functions->objects, functions->objects_count,
-                  &gathering->objects_room, sizeof named))
+                  &gathering->objects_capacity, sizeof named))
             return false;
         functions->objects[functions->objects_count++] = named;
         return true;
     }
     if (symbol->type != STT_FUNC && symbol->type != STT_GNU_IFUNC)
         return true;
-    if (!more(gathering, &functions->names, functions->names_count, &gathering->names_room,
+    if (!more(gathering, &functions->names, functions->names_count, &gathering->names_capacity,
               sizeof named))
         return false;
     functions->names[functions->names_count++] = named;
@@ -170,9 +171,10 @@ static void settle(struct hf_functions *functions)
     }
     functions->count = kept;
     for (size_t i = 0; i + 1 < kept; i++) {
-        const uint64_t room = functions->functions[i + 1].address - functions->functions[i].address;
-        if (functions->functions[i].size > room)
-            functions->functions[i].size = room;
+        const uint64_t capacity =
+            functions->functions[i + 1].address - functions->functions[i].address;
+        if (functions->functions[i].size > capacity)
+            functions->functions[i].size = capacity;
     }
 }
 
@@ -198,7 +200,7 @@ static void add_gaps(struct gathering *gathering, uint64_t from, uint64_t end)
         }
         const struct hf_function gap = {.address = from, .size = until - from, .gap = true};
         if (!linkage) {
-            if (!more(gathering, &functions->functions, functions->count, &gathering->room,
+            if (!more(gathering, &functions->functions, functions->count, &gathering->capacity,
                       sizeof gap))
                 return;
             functions->functions[functions->count++] = gap;

@@ -228,7 +228,7 @@ struct relocations {
     uint64_t *values; /* by index of the dynamic symbol; 0: not defined here, or TLS */
     bool *foreign;    /* likewise: another object defines it */
     bool *endless;    /* likewise: and it is a function that never returns */
-    size_t values_count, room, thread_room, endless_room;
+    size_t values_count, capacity, thread_capacity, endless_capacity;
     bool lazy; /* the table being read is DT_JMPREL */
 };
 
@@ -248,7 +248,7 @@ static bool keep_value(const struct hf_elf_symbol *symbol, void *context)
 static int add(struct relocations *relocations, uint64_t where, uint64_t to)
 {
     struct hf_image *image = relocations->image;
-    if (hf_array_more(&image->pointers, image->pointers_count, &relocations->room,
+    if (hf_array_more(&image->pointers, image->pointers_count, &relocations->capacity,
                       sizeof *image->pointers) != 0)
         return -ENOMEM;
     image->pointers[image->pointers_count++] = (struct hf_pointer){where, to};
@@ -258,7 +258,7 @@ static int add(struct relocations *relocations, uint64_t where, uint64_t to)
 static int add_endless(struct relocations *relocations, uint64_t slot)
 {
     struct hf_image *image = relocations->image;
-    if (hf_array_more(&image->endless, image->endless_count, &relocations->endless_room,
+    if (hf_array_more(&image->endless, image->endless_count, &relocations->endless_capacity,
                       sizeof *image->endless) != 0)
         return -ENOMEM;
     image->endless[image->endless_count++] = slot;
@@ -272,8 +272,8 @@ static int add_thread_slot(struct relocations *relocations, uint64_t symbol,
     if ((symbol < relocations->values_count && relocations->foreign[symbol]) ||
         hf_image_stretch(image, slot.address) == NULL)
         return 0;
-    if (hf_array_more(&image->thread_slots, image->thread_slots_count, &relocations->thread_room,
-                      sizeof *image->thread_slots) != 0)
+    if (hf_array_more(&image->thread_slots, image->thread_slots_count,
+                      &relocations->thread_capacity, sizeof *image->thread_slots) != 0)
         return -ENOMEM;
     image->thread_slots[image->thread_slots_count++] = slot;
     return 0;

@@ -67,7 +67,7 @@ static struct hf_redirection *last_redirection(const struct planning *planning)
 }
 
 /* The size of a function and of the padding behind it. */
-static uint64_t room_of(const struct planning *planning, const struct hf_function *function)
+static uint64_t capacity_of(const struct planning *planning, const struct hf_function *function)
 {
     const struct hf_function *next = function + 1;
     const struct hf_function *end = planning->functions->functions + planning->functions->count;
@@ -117,7 +117,7 @@ static int add_entry(struct planning *planning, const struct hf_named *named,
         *before = entry;
         plan->redirections[plan->count++] = (struct hf_redirection){
             .address = named->address,
-            .room = room_of(planning, function),
+            .capacity = capacity_of(planning, function),
             .name = named->name,
             .function = entry->function,
         };

@@ -11,11 +11,11 @@
 
 /* Code that is replaced, or gets a guard. */
 struct hf_redirection {
-    uint64_t address, room; /* bytes, with the padding behind it */
-    const char *name;       /* one of its names */
-    const char *function;   /* libhomefree's */
-    enum hf_guard guard;    /* in a release-only plan */
-    size_t displaced;       /* bytes, likewise */
+    uint64_t address, capacity; /* bytes, with the padding behind it */
+    const char *name;           /* one of its names */
+    const char *function;       /* libhomefree's */
+    enum hf_guard guard;        /* in a release-only plan */
+    size_t displaced;           /* bytes, likewise */
 };
 
 struct hf_plan {

@@ -114,9 +114,9 @@ static bool is_known(const struct hf_reach *reach, uint32_t node)
     return (reach->marks[node] & (HF_REACH_IN | HF_REACH_OUTER)) != 0;
 }
 
-static int append(struct hf_edge **edges, size_t *count, size_t *room, struct hf_edge edge)
+static int append(struct hf_edge **edges, size_t *count, size_t *capacity, struct hf_edge edge)
 {
-    if (hf_array_more(edges, *count, room, sizeof **edges) != 0)
+    if (hf_array_more(edges, *count, capacity, sizeof **edges) != 0)
         return -ENOMEM;
     (*edges)[(*count)++] = edge;
     return 0;
@@ -124,7 +124,7 @@ static int append(struct hf_edge **edges, size_t *count, size_t *room, struct hf
 
 static int add_edge(struct hf_reach *reach, uint32_t from, uint32_t to)
 {
-    return append(&reach->edges, &reach->edges_count, &reach->edges_room,
+    return append(&reach->edges, &reach->edges_count, &reach->edges_capacity,
                   (struct hf_edge){from, to});
 }
 
@@ -135,13 +135,14 @@ static int note_inside(struct hf_reach *reach, uint32_t from, uint32_t to, uint6
         (reach->marks[to] & HF_REACH_STOP) == 0 ||
         reach->functions->functions[to].address == address)
         return 0;
-    return append(&reach->inside, &reach->inside_count, &reach->inside_room,
+    return append(&reach->inside, &reach->inside_count, &reach->inside_capacity,
                   (struct hf_edge){from, to});
 }
 
 static int add_use(struct hf_reach *reach, uint64_t address, uint32_t function)
 {
-    if (hf_array_more(&reach->uses, reach->uses_count, &reach->uses_room, sizeof *reach->uses) != 0)
+    if (hf_array_more(&reach->uses, reach->uses_count, &reach->uses_capacity,
+                      sizeof *reach->uses) != 0)
         return -ENOMEM;
     reach->uses[reach->uses_count++] = (struct hf_data_use){address, function};
     return 0;
@@ -211,7 +212,7 @@ static int follow_pointers(struct hf_reach *reach, uint32_t from, uint64_t first
         error = refer(reach, from, to);
         if (error == 0 && (reach->marks[from] & HF_REACH_IN) != 0 &&
             hf_image_is_slot(image, image->pointers[i].where))
-            error = append(&reach->slots, &reach->slots_count, &reach->slots_room,
+            error = append(&reach->slots, &reach->slots_count, &reach->slots_capacity,
                            (struct hf_edge){(uint32_t)i, to});
     }
     return error;
@@ -279,9 +280,9 @@ static int follow_function(struct hf_reach *reach, uint32_t from)
     const struct hf_function *function = &reach->functions->functions[from];
     if (reach->image->code->effect != NULL)
         return follow_flow(reach, from);
-    uint64_t room;
-    const unsigned char *bytes = hf_image_at(reach->image, function->address, &room);
-    if (bytes == NULL || room < function->size)
+    uint64_t capacity;
+    const unsigned char *bytes = hf_image_at(reach->image, function->address, &capacity);
+    if (bytes == NULL || capacity < function->size)
         return refuse(reach, function->address, "a function lies outside the file");
     int error = 0;
     for (uint64_t at = 0; error == 0 && at < function->size;) {
@@ -434,7 +435,7 @@ static int add_slots(struct hf_reach *reach)
             (reach->marks[to] & HF_REACH_STOP) != 0)
             continue;
         reach->followed[i] = 1;
-        error = append(&reach->slots, &reach->slots_count, &reach->slots_room,
+        error = append(&reach->slots, &reach->slots_count, &reach->slots_capacity,
                        (struct hf_edge){(uint32_t)i, to});
     }
     return error;

@@ -43,16 +43,16 @@ struct hf_reach {
     uint8_t *followed;        /* by index of the pointer: something that is reached refers to it */
     struct hf_edge *pointers; /* by the same index: from which node to which */
     struct hf_edge *edges;
-    size_t edges_count, edges_room;
+    size_t edges_count, edges_capacity;
     struct hf_data_use *uses;
-    size_t uses_count, uses_room;
+    size_t uses_count, uses_capacity;
     uint32_t *pending; /* nodes to look at, in the order in which they became known */
     size_t pending_count, done_count, enclosed_count;
     uint32_t shared; /* reached through a linkage table's code, which others may use; or UNKNOWN */
     struct hf_edge *slots; /* `from`: the index of a pointer in a slot that leads to `to` */
-    size_t slots_count, slots_room;
+    size_t slots_count, slots_capacity;
     struct hf_edge *inside; /* references to a place inside of a STOP, not to its beginning */
-    size_t inside_count, inside_room;
+    size_t inside_count, inside_capacity;
     const char *why; /* after a failure: a static string */
     uint64_t where;  /* and the address it is about, or 0 */
 };

@@ -73,7 +73,7 @@ struct scan {
     struct hf_function linkage; /* the procedure linkage table that was walked last */
     bool ended;
     uint64_t *places; /* what looks like a reference: twice its place, and one for a short jump */
-    size_t count, room;
+    size_t count, capacity;
 };
 
 /* The procedure linkage table in which an address lies, as a function; NULL if there is none. */
@@ -138,7 +138,7 @@ static uint64_t far_target(const struct hf_stretch *stretch, uint64_t at)
 
 static int add_place(struct scan *scan, uint64_t place, bool near)
 {
-    if (hf_array_more(&scan->places, scan->count, &scan->room, sizeof *scan->places) != 0)
+    if (hf_array_more(&scan->places, scan->count, &scan->capacity, sizeof *scan->places) != 0)
         return -ENOMEM;
     scan->places[scan->count++] = place * 2 + near;
     return 0;

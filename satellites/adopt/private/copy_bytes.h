@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 /* Opens the original of a copy for reading: a descriptor or a negative errno. A FIFO, which would
- * block, or a device is -EINVAL, a folder -EISDIR. */
+ * block, or a device is -EINVAL, a directory -EISDIR. */
 int hf_copy_open_original(const char *path);
 
 /* Whether the process may write a file of that size: past the limit (RLIMIT_FSIZE), a write ends it

@@ -1,6 +1,6 @@
 /*
  * Where the libraries that an object needs lie, as the dynamic linker would search for them from
- * the object's folder. Owns nothing; any thread.
+ * the object's directory. Owns nothing; any thread.
  */
 #ifndef HOMEFREE_NEEDED_H
 #define HOMEFREE_NEEDED_H
@@ -11,9 +11,10 @@
 
 /*
  * Finds the file of a needed library on RPATH, LD_LIBRARY_PATH or RUNPATH, in the loader's order.
- * False if the library is in none of them: then it is in the default folders, or nowhere, or its
- * name is a path.
+ * False if the library is in none of them: then it is in the default directories, or nowhere, or
+ * its name is a path.
  */
-bool hf_needed_find(struct hf_elf *elf, const char *folder, const char *name, char out[PATH_MAX]);
+bool hf_needed_find(struct hf_elf *elf, const char *directory, const char *name,
+                    char out[PATH_MAX]);
 
 #endif

@@ -26,9 +26,9 @@
 struct patch {
     struct hf_elf elf;
     int descriptor;
-    const char *folder; /* the original's */
-    void **libraries;   /* handles from dlopen() */
-    size_t library_count, library_room;
+    const char *directory; /* the original's */
+    void **libraries;      /* handles from dlopen() */
+    size_t library_count, library_capacity;
     uint64_t symbols; /* file offset of the dynamic symbols */
     uint64_t symbols_size;
     int error;
@@ -44,7 +44,7 @@ static int write_at(struct patch *patch, const void *bytes, size_t size, uint64_
 
 /* ---- needed libraries ---- */
 
-/* In the loader's order: loaded objects, RPATH, LD_LIBRARY_PATH, RUNPATH, default folders. */
+/* In the loader's order: loaded objects, RPATH, LD_LIBRARY_PATH, RUNPATH, default directories. */
 static void *open_needed(struct patch *patch, const char *name)
 {
     void *handle = dlopen(name, RTLD_LAZY | RTLD_NOLOAD);
@@ -53,7 +53,7 @@ static void *open_needed(struct patch *patch, const char *name)
     char file[PATH_MAX];
     if (strchr(name, '/') != NULL)
         return NULL; /* the loader finds it by itself */
-    if (hf_needed_find(&patch->elf, patch->folder, name, file))
+    if (hf_needed_find(&patch->elf, patch->directory, name, file))
         return dlopen(file, RTLD_LAZY | RTLD_LOCAL);
     return dlopen(name, RTLD_LAZY | RTLD_LOCAL);
 }
@@ -64,15 +64,15 @@ static void open_libraries(struct patch *patch)
     size_t cursor = 0;
     const char *name;
     while ((name = hf_elf_needed(&patch->elf, &cursor)) != NULL) {
-        if (patch->library_count == patch->library_room) {
-            size_t room = patch->library_room * 2 + 16;
-            void **bigger = reallocarray(patch->libraries, room, sizeof *bigger);
+        if (patch->library_count == patch->library_capacity) {
+            size_t capacity = patch->library_capacity * 2 + 16;
+            void **bigger = reallocarray(patch->libraries, capacity, sizeof *bigger);
             if (bigger == NULL) {
                 patch->error = -ENOMEM;
                 return;
             }
             patch->libraries = bigger;
-            patch->library_room = room;
+            patch->library_capacity = capacity;
         }
         void *handle = open_needed(patch, name);
         if (handle != NULL)
@@ -212,9 +212,9 @@ static void patch_dynamic(struct patch *patch)
     }
 }
 
-int hf_copy_patch(int descriptor, const char *folder)
+int hf_copy_patch(int descriptor, const char *directory)
 {
-    struct patch patch = {.descriptor = descriptor, .folder = folder};
+    struct patch patch = {.descriptor = descriptor, .directory = directory};
     int error = hf_elf_open_descriptor(&patch.elf, descriptor);
     if (error == 0)
         error = hf_elf_dynamic(&patch.elf);

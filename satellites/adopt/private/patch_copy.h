@@ -8,9 +8,9 @@
 
 /*
  * Patches the copy behind a descriptor open for reading and writing, and loads its needed libraries
- * as seen from the original's folder, which runs their constructors. Result: 0, -ENOEXEC, -ENOTSUP
- * (see elf_file.h), or another negative errno. Any thread.
+ * as seen from the original's directory, which runs their constructors. Result: 0, -ENOEXEC,
+ * -ENOTSUP (see elf_file.h), or another negative errno. Any thread.
  */
-int hf_copy_patch(int descriptor, const char *folder);
+int hf_copy_patch(int descriptor, const char *directory);
 
 #endif

@@ -1,8 +1,8 @@
 /*
- * Owns this process's folders for copies and the list of cleaned folders. `lock` guards both. Any
- * thread may call; no function may be called from a signal handler.
+ * Owns this process's directories for copies and the list of cleaned directories. `lock` guards
+ * both. Any thread may call; no function may be called from a signal handler.
  *
- * Constraint: other users may write to these folders (/tmp). Names are therefore created with
+ * Constraint: other users may write to these directories (/tmp). Names are therefore created with
  * O_EXCL and mkdtemp, links are never followed, and a file is removed only if its owner and mode
  * show that it is ours and its maker is dead: the process ID is unused, or belongs to a process
  * with another start time.
@@ -24,23 +24,23 @@
 #include <time.h>
 #include <unistd.h>
 
-#define FILE_PREFIX   ".homefree-"
-#define FOLDER_PREFIX "homefree-"
-#define FILE_MODE     0600
+#define FILE_PREFIX      ".homefree-"
+#define DIRECTORY_PREFIX "homefree-"
+#define FILE_MODE        0600
 
-/* Processes of another container that shares the folder are not in our /proc, so whether they live
- * is unknown. Their files are kept for a week (seconds). */
+/* Processes of another container that shares the directory are not in our /proc, so whether they
+ * live is unknown. Their files are kept for a week (seconds). */
 #define FOREIGN_AGE 604800L
 
 static pthread_mutex_t HF_FORK_LOCK lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* This process's own folders, one for each place but the first. */
-static struct own_folder {
+/* This process's own directories, one for each place but the first. */
+static struct own_directory {
     char path[PATH_MAX];
     pid_t maker; /* 0: none; another process's ID after fork(2) */
-} own_folders[HF_COPY_PLACES];
+} own_directories[HF_COPY_PLACES];
 
-/* Folders that this process has cleaned. If there are more, they are cleaned again. */
+/* Directories that this process has cleaned. If there are more, they are cleaned again. */
 static struct {
     dev_t device;
     ino_t inode;
@@ -119,22 +119,22 @@ static bool is_dead(const struct maker *maker, const struct stat *status)
 
 /* ---- cleaning ---- */
 
-/* A stream over the entries of an open folder, which stays open; NULL if it cannot be read. */
-static DIR *open_entries(int folder)
+/* A stream over the entries of an open directory, which stays open; NULL if it cannot be read. */
+static DIR *open_entries(int directory)
 {
-    int copy = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int copy = openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *stream = copy >= 0 ? fdopendir(copy) : NULL;
     if (stream == NULL && copy >= 0)
         close(copy);
     return stream;
 }
 
-/* Calls remove(folder, name) for each entry with that prefix that is ours and whose maker is
+/* Calls remove(directory, name) for each entry with that prefix that is ours and whose maker is
  * dead. */
-static void clean(int folder, const char *prefix, mode_t type_and_mode,
-                  void (*remove)(int folder, const char *name))
+static void clean(int directory, const char *prefix, mode_t type_and_mode,
+                  void (*remove)(int directory, const char *name))
 {
-    DIR *stream = open_entries(folder);
+    DIR *stream = open_entries(directory);
     if (stream == NULL)
         return;
     size_t length = strlen(prefix);
@@ -143,106 +143,106 @@ static void clean(int folder, const char *prefix, mode_t type_and_mode,
         struct maker maker;
         struct stat status;
         if (strncmp(entry->d_name, prefix, length) != 0 || !parse(entry->d_name + length, &maker) ||
-            fstatat(folder, entry->d_name, &status, AT_SYMLINK_NOFOLLOW) != 0 ||
+            fstatat(directory, entry->d_name, &status, AT_SYMLINK_NOFOLLOW) != 0 ||
             status.st_uid != geteuid() || status.st_mode != type_and_mode ||
             !is_dead(&maker, &status))
             continue;
-        remove(folder, entry->d_name);
+        remove(directory, entry->d_name);
     }
     closedir(stream);
 }
 
-static void remove_file(int folder, const char *name)
+static void remove_file(int directory, const char *name)
 {
-    (void)unlinkat(folder, name, 0);
+    (void)unlinkat(directory, name, 0);
 }
 
-static void remove_any_file(int folder, const char *prefix)
+static void remove_any_file(int directory, const char *prefix)
 {
-    DIR *stream = open_entries(folder);
+    DIR *stream = open_entries(directory);
     if (stream == NULL)
         return;
     const struct dirent *entry;
     while ((entry = readdir(stream)) != NULL)
         if (strncmp(entry->d_name, prefix, strlen(prefix)) == 0)
-            remove_file(folder, entry->d_name);
+            remove_file(directory, entry->d_name);
     closedir(stream);
 }
 
-/* Removes a dead process's own folder. mkdtemp made it accessible to its user alone, so nobody else
- * has put files there. */
-static void remove_folder(int folder, const char *name)
+/* Removes a dead process's own directory. mkdtemp made it accessible to its user alone, so nobody
+ * else has put files there. */
+static void remove_directory(int directory, const char *name)
 {
     struct stat status;
-    int fd = openat(folder, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int fd = openat(directory, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0)
         return;
     if (fstat(fd, &status) == 0 && status.st_uid == geteuid() &&
         status.st_mode == (S_IFDIR | 0700)) {
         remove_any_file(fd, FILE_PREFIX);
-        (void)unlinkat(folder, name, AT_REMOVEDIR);
+        (void)unlinkat(directory, name, AT_REMOVEDIR);
     }
     close(fd);
 }
 
-static void clean_once(int folder)
+static void clean_once(int directory)
 {
     struct stat status;
-    const size_t room = sizeof cleaned / sizeof cleaned[0];
-    if (fstat(folder, &status) != 0)
+    const size_t capacity = sizeof cleaned / sizeof cleaned[0];
+    if (fstat(directory, &status) != 0)
         return;
-    for (size_t i = 0; i < cleaned_count && i < room; i++)
+    for (size_t i = 0; i < cleaned_count && i < capacity; i++)
         if (cleaned[i].device == status.st_dev && cleaned[i].inode == status.st_ino)
             return;
-    cleaned[cleaned_count % room].device = status.st_dev;
-    cleaned[cleaned_count++ % room].inode = status.st_ino;
-    clean(folder, FILE_PREFIX, S_IFREG | FILE_MODE, remove_file);
-    clean(folder, FOLDER_PREFIX, S_IFDIR | 0700, remove_folder);
+    cleaned[cleaned_count % capacity].device = status.st_dev;
+    cleaned[cleaned_count++ % capacity].inode = status.st_ino;
+    clean(directory, FILE_PREFIX, S_IFREG | FILE_MODE, remove_file);
+    clean(directory, DIRECTORY_PREFIX, S_IFDIR | 0700, remove_directory);
 }
 
 /* ---- places ---- */
 
-/* Returns whether only root and we can replace one of our files in the folder. */
-static bool is_safe(int folder)
+/* Returns whether only root and we can replace one of our files in the directory. */
+static bool is_safe(int directory)
 {
     struct stat status;
-    if (fstat(folder, &status) != 0 || (status.st_uid != geteuid() && status.st_uid != 0))
+    if (fstat(directory, &status) != 0 || (status.st_uid != geteuid() && status.st_uid != 0))
         return false;
     return (status.st_mode & (S_IWGRP | S_IWOTH)) == 0 || (status.st_mode & S_ISVTX) != 0;
 }
 
 /* Returns -EPERM, as mmap(2) would for code, if the file system forbids execution. */
-static int check_executable(int folder)
+static int check_executable(int directory)
 {
     struct statvfs file_system;
-    if (fstatvfs(folder, &file_system) != 0)
+    if (fstatvfs(directory, &file_system) != 0)
         return -errno;
     return (file_system.f_flag & ST_NOEXEC) != 0 ? -EPERM : 0;
 }
 
-int hf_copy_check_folder(int folder)
+int hf_copy_check_directory(int directory)
 {
-    return is_safe(folder) ? check_executable(folder) : -EACCES;
+    return is_safe(directory) ? check_executable(directory) : -EACCES;
 }
 
-static int make_own_folder(struct own_folder *own, const char *base)
+static int make_own_directory(struct own_directory *own, const char *base)
 {
     if (own->maker == getpid())
         return 0;
     if (base == NULL || base[0] != '/')
         return -ENOENT;
-    int folder = open(base, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (folder < 0)
+    int directory = open(base, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (directory < 0)
         return -errno;
-    bool safe = is_safe(folder);
+    bool safe = is_safe(directory);
     if (safe)
-        clean_once(folder);
-    close(folder);
+        clean_once(directory);
+    close(directory);
     if (!safe)
         return -EACCES;
     struct maker maker = self();
     own->maker = 0;
-    int length = snprintf(own->path, sizeof own->path, "%s/" FOLDER_PREFIX "%lx-%ld-%llu-XXXXXX",
+    int length = snprintf(own->path, sizeof own->path, "%s/" DIRECTORY_PREFIX "%lx-%ld-%llu-XXXXXX",
                           base, maker.namespace, maker.pid, maker.start);
     if (length < 0 || (size_t)length >= sizeof own->path)
         return -ENAMETOOLONG;
@@ -252,16 +252,16 @@ static int make_own_folder(struct own_folder *own, const char *base)
     return 0;
 }
 
-/* Writes the folder of a place to `out`. Result: 0 or a negative errno. */
-static int folder_of(const char *original, int place, char out[PATH_MAX])
+/* Writes the directory of a place to `out`. Result: 0 or a negative errno. */
+static int directory_of(const char *original, int place, char out[PATH_MAX])
 {
     const char *const bases[HF_COPY_PLACES] = {
         NULL, secure_getenv("XDG_RUNTIME_DIR"), secure_getenv("TMPDIR"), "/tmp", "/var/tmp",
     };
     if (place > 0) {
-        int error = make_own_folder(&own_folders[place], bases[place]);
+        int error = make_own_directory(&own_directories[place], bases[place]);
         if (error == 0)
-            memcpy(out, own_folders[place].path, PATH_MAX);
+            memcpy(out, own_directories[place].path, PATH_MAX);
         return error;
     }
     size_t length = (size_t)(strrchr(original, '/') - original);
@@ -274,9 +274,10 @@ static int folder_of(const char *original, int place, char out[PATH_MAX])
     return 0;
 }
 
-static int create(int folder, const char *folder_path, const char *original, char path[PATH_MAX])
+static int create(int directory, const char *directory_path, const char *original,
+                  char path[PATH_MAX])
 {
-    int error = check_executable(folder);
+    int error = check_executable(directory);
     if (error != 0)
         return error;
     struct maker maker = self();
@@ -287,31 +288,31 @@ static int create(int folder, const char *folder_path, const char *original, cha
     const char *tail = base_length > shown ? base + base_length - shown : base;
     snprintf(name, sizeof name, FILE_PREFIX "%lx-%ld-%llu-%lu-%s", maker.namespace, maker.pid,
              maker.start, ++copies, tail);
-    int length = snprintf(path, PATH_MAX, "%s/%s", folder_path, name);
+    int length = snprintf(path, PATH_MAX, "%s/%s", directory_path, name);
     if (length < 0 || length >= PATH_MAX)
         return -ENAMETOOLONG;
-    int fd = openat(folder, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, FILE_MODE);
+    int fd = openat(directory, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, FILE_MODE);
     return fd >= 0 ? fd : -errno;
 }
 
 int hf_copy_create(const char *original, int place, char path[PATH_MAX])
 {
-    char folder_path[PATH_MAX];
+    char directory_path[PATH_MAX];
     pthread_mutex_lock(&lock);
-    int result = folder_of(original, place, folder_path);
+    int result = directory_of(original, place, directory_path);
     if (result == 0) {
-        int folder = open(folder_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        if (folder < 0) {
+        int directory = open(directory_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (directory < 0) {
             result = -errno;
         } else {
-            clean_once(folder);
-            result = create(folder, folder_path, original, path);
-            close(folder);
+            clean_once(directory);
+            result = create(directory, directory_path, original, path);
+            close(directory);
         }
     }
-    if (result < 0 && place > 0 && own_folders[place].maker == getpid() &&
-        rmdir(own_folders[place].path) == 0)
-        own_folders[place].maker = 0;
+    if (result < 0 && place > 0 && own_directories[place].maker == getpid() &&
+        rmdir(own_directories[place].path) == 0)
+        own_directories[place].maker = 0;
     pthread_mutex_unlock(&lock);
     return result;
 }
@@ -324,8 +325,8 @@ int hf_copy_remove(const char *path, pid_t maker)
         return -errno;
     pthread_mutex_lock(&lock);
     for (size_t i = 0; i < HF_COPY_PLACES; i++)
-        if (own_folders[i].maker == maker && rmdir(own_folders[i].path) == 0)
-            own_folders[i].maker = 0;
+        if (own_directories[i].maker == maker && rmdir(own_directories[i].path) == 0)
+            own_directories[i].maker = 0;
     pthread_mutex_unlock(&lock);
     return 0;
 }

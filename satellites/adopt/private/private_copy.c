@@ -4,7 +4,7 @@
  *
  * When: copies are made as by any caller of libc and the loader, so not while slots change and not
  * under the loader's lock. Files are removed when the process exits normally; after any other end,
- * by the next process that makes copies in the same folder.
+ * by the next process that makes copies in the same directory.
  */
 #include "satellites/adopt/private/private_copy.h"
 
@@ -27,8 +27,8 @@ struct copy {
     pid_t maker;
     atomic_bool removed;
     bool beside;
-    char *folder; /* the original's */
-    char path[];  /* the copy's */
+    char *directory; /* the original's */
+    char path[];     /* the copy's */
 };
 
 static _Atomic(struct copy *) copies;
@@ -68,17 +68,17 @@ static bool is_of_the_place(int error)
     }
 }
 
-static int add(const char *path, const char *folder, bool beside)
+static int add(const char *path, const char *directory, bool beside)
 {
     size_t length = strlen(path) + 1;
     struct copy *copy = hf_malloc(sizeof *copy + length);
-    char *kept = hf_strdup(folder);
+    char *kept = hf_strdup(directory);
     if (copy == NULL || kept == NULL) {
         hf_free(copy);
         hf_free(kept);
         return -ENOMEM;
     }
-    *copy = (struct copy){.maker = getpid(), .beside = beside, .folder = kept};
+    *copy = (struct copy){.maker = getpid(), .beside = beside, .directory = kept};
     memcpy(copy->path, path, length);
     copy->next = atomic_load(&copies);
     while (!atomic_compare_exchange_weak(&copies, &copy->next, copy))
@@ -88,10 +88,10 @@ static int add(const char *path, const char *folder, bool beside)
 
 int hf_copy_place(const char *original, char path[PATH_MAX], filler *fill, void *context)
 {
-    char folder[PATH_MAX];
+    char directory[PATH_MAX];
     const size_t length = (size_t)(strrchr(original, '/') - original);
-    memcpy(folder, original, length);
-    folder[length] = '\0';
+    memcpy(directory, original, length);
+    directory[length] = '\0';
     int from = hf_copy_open_original(original);
     if (from < 0)
         return from;
@@ -100,7 +100,7 @@ int hf_copy_place(const char *original, char path[PATH_MAX], filler *fill, void 
     for (int place = 0; place < HF_COPY_PLACES; place++) {
         error = copy_to(from, original, place, fill, context, path);
         if (error == 0) {
-            error = add(path, folder, place == 0);
+            error = add(path, directory, place == 0);
             if (error != 0)
                 (void)hf_copy_remove(path, getpid());
             first_error = error;
@@ -118,12 +118,12 @@ int hf_copy_place(const char *original, char path[PATH_MAX], filler *fill, void 
 
 static int fill_private(int from, int to, void *original)
 {
-    char folder[PATH_MAX];
+    char directory[PATH_MAX];
     const size_t length = (size_t)(strrchr(original, '/') - (char *)original);
-    memcpy(folder, original, length);
-    folder[length] = '\0';
+    memcpy(directory, original, length);
+    directory[length] = '\0';
     const int error = hf_copy_bytes(from, to);
-    return error != 0 ? error : hf_copy_patch(to, folder);
+    return error != 0 ? error : hf_copy_patch(to, directory);
 }
 
 int hf_private_copy_make(const char *path, char *out, size_t size)
@@ -166,12 +166,12 @@ int hf_private_copy_remove(const char *path)
     return -ENOENT;
 }
 
-const char *hf_copy_folder(const struct link_map *map)
+const char *hf_copy_directory(const struct link_map *map)
 {
     const struct copy *copy = atomic_load_explicit(&copies, memory_order_acquire);
     for (; copy != NULL; copy = copy->next)
         if (!copy->beside && strcmp(copy->path, hf_dynlink_name(map)) == 0)
-            return copy->folder;
+            return copy->directory;
     return NULL;
 }
 

@@ -23,8 +23,8 @@ int hf_copy_place(const char *original, char path[PATH_MAX],
 int hf_private_copy_make(const char *path, char *out, size_t size);
 int hf_private_copy_remove(const char *path);
 
-/* Returns the original's folder, which $ORIGIN stands for, if the object is a private copy stored
- * in another folder; NULL otherwise. Takes no lock; the string is permanent. */
-const char *hf_copy_folder(const struct link_map *map);
+/* Returns the original's directory, which $ORIGIN stands for, if the object is a private copy
+ * stored in another directory; NULL otherwise. Takes no lock; the string is permanent. */
+const char *hf_copy_directory(const struct link_map *map);
 
 #endif

@@ -1,7 +1,7 @@
 /*
  * The seam to CUDA: the only header through which homefree reaches the runtime and the driver. The
- * files beside it implement it. Nothing outside this folder knows a name, a type or an error number
- * of CUDA's.
+ * files beside it implement it. Nothing outside this directory knows a name, a type or an error
+ * number of CUDA's.
  *
  * Nothing is linked. hf_cuda_find() looks for a libcudart: one that is loaded already, then by
  * soname, or the file that the option `cuda` names. The driver's functions come from the libcuda

@@ -1,6 +1,6 @@
 /*
- * How the files of this folder call CUDA: the table of its functions, contexts, and what becomes of
- * errors. Nobody else includes this.
+ * How the files of this directory call CUDA: the table of its functions, contexts, and what becomes
+ * of errors. Nobody else includes this.
  *
  * Owned by cuda_calls.c, with the locks that cuda.h names.
  *

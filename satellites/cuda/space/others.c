@@ -1,9 +1,9 @@
 /*
  * Owns the record of memory that CUDA gave to others: a list of blocks in the order of their
  * addresses, the libraries that they came from (sealed), and the names of the objects that asked
- * for them. Blocks' pages are marked in the pagemap, so that only frees of such pages look here,
- * and stay marked: a pool's page may hold several blocks. Whoever unmaps pages clears the marks
- * (mmap_tracking.h).
+ * for them. Blocks' pages are marked in the table of foreign pages, so that only frees of such
+ * pages look here, and stay marked: a pool's page may hold several blocks. Whoever unmaps pages
+ * clears the marks (mmap_tracking.h).
  *
  * `lock` guards what is written, and is held while nothing is called. Readers take no lock: they
  * look again if `changes` says that the list was changed meanwhile, and only if that happens often
@@ -19,7 +19,7 @@
 #include "alloc/base/maps.h"
 #include "alloc/base/options.h"
 #include "alloc/base/seal.h"
-#include "alloc/owner/pagemap.h"
+#include "alloc/owner/foreign_pages.h"
 #include "satellites/cuda/cuda_core.h"
 #include "satellites/cuda/driver/cuda.h"
 
@@ -499,7 +499,7 @@ static unsigned page_number(void)
 
 static void mark_pages(uintptr_t start, size_t size)
 {
-    const uintptr_t mask = HF_PAGEMAP_PAGE - 1, first = start & ~mask;
+    const uintptr_t mask = HF_FOREIGN_PAGES_PAGE - 1, first = start & ~mask;
     const unsigned number = page_number();
     if (number != 0)
         (void)hf_core()->mark_pages((const void *)first, ((start + size + mask) & ~mask) - first,

@@ -21,7 +21,7 @@
 static enum hf_corruption_kind what_is(const void *ptr)
 {
     struct hf_pool *pool = hf_pool_of(ptr);
-    struct hf_ground_block block = hf_ground_find(&pool->area, ptr);
+    struct hf_varena_block block = hf_varena_find(&pool->area, ptr);
     if (block.was_freed)
         return HF_CORRUPT_FREED;
     return block.at != NULL && block.at != ptr ? HF_CORRUPT_INSIDE : HF_CORRUPT_NO_BLOCK;

@@ -15,7 +15,7 @@ enum { STREAMS_MAX = 8, POLLED = 64 };
 
 struct hf_pending {
     struct hf_pending *next;
-    struct hf_ground_block block;
+    struct hf_varena_block block;
     bool any; /* until all devices were idle */
     unsigned count;
     struct hf_cuda_event *events[STREAMS_MAX];
@@ -27,15 +27,15 @@ struct hf_use {
     void *stream;
 };
 
-void hf_block_return(struct hf_pool *pool, const struct hf_ground_block *block)
+void hf_block_return(struct hf_pool *pool, const struct hf_varena_block *block)
 {
-    struct hf_stream *stream = hf_stream_of_ground(pool, block->number);
+    struct hf_stream *stream = hf_stream_of_varena(pool, block->number);
     if (block->small) {
-        hf_ground_give(stream->ground, block->at);
+        hf_varena_give(stream->varena, block->at);
         return;
     }
     atomic_fetch_sub(&stream->large, block->size);
-    hf_ground_give_pages(stream->ground, block->at, true);
+    hf_varena_give_pages(stream->varena, block->at, true);
 }
 
 /* ---- the list ---- */
@@ -76,7 +76,7 @@ static void put_back(struct hf_pool *pool, struct hf_pending *first, struct hf_p
 
 static void forget(struct hf_pool *pool, struct hf_pending *one)
 {
-    struct hf_stream *stream = hf_stream_of_ground(pool, one->block.number);
+    struct hf_stream *stream = hf_stream_of_varena(pool, one->block.number);
     for (unsigned i = 0; i < one->count; i++)
         hf_cuda_drop(one->events[i]);
     atomic_fetch_sub(&pool->pending_count, 1);
@@ -94,7 +94,7 @@ static void finish(struct hf_pool *pool, struct hf_pending *one)
 
 static void leak(struct hf_pool *pool, struct hf_pending *one)
 {
-    hf_pool_leak(pool, hf_stream_of_ground(pool, one->block.number), one->block.size);
+    hf_pool_leak(pool, hf_stream_of_varena(pool, one->block.number), one->block.size);
     forget(pool, one);
 }
 
@@ -271,10 +271,10 @@ static int mark(struct hf_pool *pool, struct hf_pending *one, void *stream)
     return error == -ESHUTDOWN ? error : 0;
 }
 
-int hf_pending_add(struct hf_pool *pool, const struct hf_ground_block *block, void *stream)
+int hf_pending_add(struct hf_pool *pool, const struct hf_varena_block *block, void *stream)
 {
     struct hf_pending *one = hf_core()->malloc(sizeof *one);
-    struct hf_stream *owner = hf_stream_of_ground(pool, block->number);
+    struct hf_stream *owner = hf_stream_of_varena(pool, block->number);
     if (one == NULL) {
         hf_pool_leak(pool, owner, block->size);
         return -ECANCELED;

@@ -7,14 +7,14 @@
 #include "satellites/cuda/space/pool.h"
 
 /* Keeps a freed block until `stream`, and the streams that also use it, are done, or until all
- * devices were idle (HF_STREAM_ANY); returns it to its ground at once if all are done. 0, or
+ * devices were idle (HF_STREAM_ANY); returns it to its arena at once if all are done. 0, or
  * -ECANCELED if the block had to be leaked. */
-int hf_pending_add(struct hf_pool *pool, const struct hf_ground_block *block, void *stream);
+int hf_pending_add(struct hf_pool *pool, const struct hf_varena_block *block, void *stream);
 
-/* Returns blocks whose streams are done to their grounds. True if any was. */
+/* Returns blocks whose streams are done to their arenas. True if any was. */
 bool hf_pending_poll(struct hf_pool *pool);
 
-/* Waits, and returns what is free then to the grounds. True if anything is. */
+/* Waits, and returns what is free then to the arenas. True if anything is. */
 enum hf_pending_what {
     HF_WAIT_ALL,     /* for all devices */
     HF_WAIT_UNKNOWN, /* for all devices, if there is a block whose streams are unknown */
@@ -28,7 +28,7 @@ void hf_pending_leak(struct hf_pool *pool);
 /* hf_space_use() of a live block. */
 int hf_pending_use(struct hf_pool *pool, const void *block, void *stream);
 
-/* Returns a block to its ground. */
-void hf_block_return(struct hf_pool *pool, const struct hf_ground_block *block);
+/* Returns a block to its arena. */
+void hf_block_return(struct hf_pool *pool, const struct hf_varena_block *block);
 
 #endif

@@ -17,7 +17,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define GRANULE HF_GROUND_GRANULE
+#define GRANULE HF_VARENA_GRANULE
 
 enum {
     ADDRESSES = 32, /* a device's, as many times its memory */
@@ -118,7 +118,7 @@ static int reserve(struct hf_pool *pool, size_t size)
     pool->units = lazy_table(granules * sizeof *pool->units);
     pool->counts = lazy_table(granules * sizeof *pool->counts);
     if (pool->backed != NULL && pool->units != NULL && pool->counts != NULL &&
-        hf_ground_area_open(&pool->area, at, size))
+        hf_varena_area_open(&pool->area, at, size))
         return 0;
     if (pool->backed != NULL)
         (void)munmap(pool->backed, granules);
@@ -229,9 +229,9 @@ int hf_pool_open(struct hf_pool *pool)
     return error;
 }
 
-/* ---- the addresses of grounds ---- */
+/* ---- the addresses of arenas ---- */
 
-/* Gives a ground a part of the range; called under the ground's lock. */
+/* Gives an arena a part of the range; called under the arena's lock. */
 static void *take_range(void *space, size_t size)
 {
     struct hf_pool *pool = space;
@@ -242,7 +242,7 @@ static void *take_range(void *space, size_t size)
     while (!atomic_compare_exchange_weak(&pool->top, &at, at + size));
     if (pool->kind == HF_SPACE_PINNED) {
         /* The runtime copies no range that two registrations cover, and ranges that were given to
-         * a ground apart never merge: each is a unit. */
+         * an arena apart never merge: each is a unit. */
         size_t first = at / GRANULE, count = size / GRANULE;
         pool->counts[first] = (uint32_t)count;
         for (size_t i = first; i < first + count; i++)
@@ -256,12 +256,12 @@ static size_t lacks(void *space, const void *at, size_t size, size_t most)
     return hf_pool_lacks(space, at, size, most);
 }
 
-struct hf_ground *hf_pool_ground(struct hf_pool *pool)
+struct hf_varena *hf_pool_varena(struct hf_pool *pool)
 {
-    return hf_ground_open(&pool->area, take_range, lacks, pool);
+    return hf_varena_open(&pool->area, take_range, lacks, pool);
 }
 
-bool hf_pool_extend(struct hf_pool *pool, struct hf_ground *ground, size_t size)
+bool hf_pool_extend(struct hf_pool *pool, struct hf_varena *varena, size_t size)
 {
     uint64_t want = (size + GRANULE - 1) & -GRANULE;
     uint64_t least = want;
@@ -281,7 +281,7 @@ bool hf_pool_extend(struct hf_pool *pool, struct hf_ground *ground, size_t size)
         if (want < part)
             want = part;
     }
-    return hf_ground_add(ground, want) || (want != least && hf_ground_add(ground, least));
+    return hf_varena_add(varena, want) || (want != least && hf_varena_add(varena, least));
 }
 
 /* ---- backing ---- */
@@ -403,7 +403,7 @@ struct marking {
     bool any;
 };
 
-/* Marks the backed units that lie in a free range. Runs under the ground's lock, so
+/* Marks the backed units that lie in a free range. Runs under the arena's lock, so
  * nobody can take this one; who takes it later finds it not backed, and waits for the pool's. */
 static void mark_units(void *context, void *at, size_t size)
 {
@@ -448,7 +448,7 @@ uint64_t hf_pool_trim(struct hf_pool *pool, uint64_t keep)
 {
     uint32_t streams = atomic_load_explicit(&pool->streams_count, memory_order_acquire);
     for (uint32_t i = 0; i < streams; i++)
-        hf_ground_empty(pool->streams[i].ground);
+        hf_varena_empty(pool->streams[i].varena);
     if (pool->whole)
         return 0;
     uint64_t before = atomic_load(&pool->reserved);
@@ -456,7 +456,7 @@ uint64_t hf_pool_trim(struct hf_pool *pool, uint64_t keep)
     pthread_mutex_lock(&pool->lock);
     if (before > keep)
         for (uint32_t i = 0; i < streams; i++)
-            hf_ground_each_free(pool->streams[i].ground, mark_units, &marking);
+            hf_varena_each_free(pool->streams[i].varena, mark_units, &marking);
     /* What was freed on a stream may still be in use there. Nobody can take what is marked. */
     bool idle = !marking.any || pool->kind == HF_SPACE_PINNED || hf_pool_wait(pool) == 0;
     size_t end = atomic_load(&pool->top) / GRANULE;

@@ -6,14 +6,14 @@
  * backed   page-locked (pinned memory), or mapped to memory of the device
  * unit     what is backed and given back as a whole: one registration or one mapping
  * granule  2 MiB; units are whole granules
- * ground   what manages blocks in a part of the range (ground/ground.h)
- * stream   for a device, each stream that allocates has a ground of its own: what is freed on a
+ * arena   what manages blocks in a part of the range (arena/varena.h)
+ * stream   for a device, each stream that allocates has an arena of its own: what is freed on a
  *          stream may be handed out again on that stream at once
  *
- * pool.c reserves, backs and trims; streams.c finds grounds; pending.c keeps blocks that a device
+ * pool.c reserves, backs and trims; streams.c finds arenas; pending.c keeps blocks that a device
  * may still use; spaces.c allocates and frees; owners.c makes frees that do not say which stream
- * find the pools. Locks, in this order: a pool's `lock` (backing, units, new grounds), then
- * a ground's. A pool's `waiting` guards its pending blocks alone; neither is held during the other.
+ * find the pools. Locks, in this order: a pool's `lock` (backing, units, new arenas), then
+ * an arena's. A pool's `waiting` guards its pending blocks alone; neither is held during the other.
  * No lock but `lock` is held while CUDA is called.
  */
 #ifndef HOMEFREE_POOL_H
@@ -21,7 +21,7 @@
 
 #include "alloc/owner/hosted.h"
 #include "alloc/space/cuda_satellite.h"
-#include "satellites/cuda/ground/ground.h"
+#include "satellites/cuda/varena/varena.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -40,11 +40,11 @@ enum { HF_STREAMS_LEFT = 64, HF_USE_LISTS = 1024 };
 struct hf_pending;
 struct hf_use;
 
-/* A stream's ground. The ground stays; the stream may become another one (streams.c). */
+/* A stream's arena. The arena stays; the stream may become another one (streams.c). */
 struct hf_stream {
     _Atomic(void *) stream; /* that may take blocks, and frees them at once */
     _Atomic(void *) work;   /* the stream whose work may still use what is free here */
-    struct hf_ground *ground;
+    struct hf_varena *varena;
     uint64_t bound;          /* when it got the stream; grows */
     _Atomic(uint64_t) large; /* bytes of live large blocks */
     _Atomic(uint64_t) pending, leaked;
@@ -52,7 +52,7 @@ struct hf_stream {
 
 struct hf_pool {
     /* Written once, before `open`. */
-    struct hf_ground_area area;
+    struct hf_varena_area area;
     uintptr_t block;  /* of a device that cannot map: what cudaMalloc() returned */
     uint8_t *backed;  /* by granule: 1 if backed */
     uint32_t *units;  /* by granule: the first granule of its unit, plus 1; 0 if it has none */
@@ -67,7 +67,7 @@ struct hf_pool {
     _Atomic(uint32_t) grown;
     uint64_t total; /* bytes that the device, or the host, has */
     pthread_mutex_t lock;
-    _Atomic(size_t) top; /* bytes of the range that grounds have */
+    _Atomic(size_t) top; /* bytes of the range that arenas have */
     _Atomic(uint64_t) limit, reserved, reserved_peak, allocated_peak, pending_bytes, leaked,
         leaked_blocks;
     _Atomic(uint64_t) gathered; /* spaces.c: what was reserved when units were moved */
@@ -134,7 +134,7 @@ static inline void hf_pool_count_uses(const struct hf_pool *pool, uint32_t chang
 /* The list of the streams that use a block beside its own. */
 static inline _Atomic(struct hf_use *) *hf_pool_uses(struct hf_pool *pool, const void *at)
 {
-    uint64_t hash = (uintptr_t)at / HF_GROUND_ALIGNMENT * UINT64_C(0x9e3779b97f4a7c15);
+    uint64_t hash = (uintptr_t)at / HF_VARENA_ALIGNMENT * UINT64_C(0x9e3779b97f4a7c15);
     return &pool->uses[(hash >> 48) % HF_USE_LISTS];
 }
 
@@ -155,12 +155,12 @@ int hf_pool_open(struct hf_pool *pool);
 static inline size_t hf_pool_lacks(const struct hf_pool *pool, const void *at, size_t size,
                                    size_t most)
 {
-    size_t first = ((uintptr_t)at - pool->area.base) / HF_GROUND_GRANULE;
-    size_t last = ((uintptr_t)at - pool->area.base + size - 1) / HF_GROUND_GRANULE;
+    size_t first = ((uintptr_t)at - pool->area.base) / HF_VARENA_GRANULE;
+    size_t last = ((uintptr_t)at - pool->area.base + size - 1) / HF_VARENA_GRANULE;
     size_t bytes = 0;
     for (size_t i = first; i <= last && bytes <= most; i++)
         if (__atomic_load_n(&pool->backed[i], __ATOMIC_ACQUIRE) == 0)
-            bytes += HF_GROUND_GRANULE;
+            bytes += HF_VARENA_GRANULE;
     return bytes;
 }
 
@@ -172,18 +172,18 @@ static inline bool hf_pool_is_backed(const struct hf_pool *pool, const void *at,
 /* Backs a block. -ENOMEM if the limit, the device or the host has no room. */
 int hf_pool_back(struct hf_pool *pool, const void *at, size_t size);
 
-/* A new ground of the pool; NULL if there can be none. */
-struct hf_ground *hf_pool_ground(struct hf_pool *pool);
+/* A new arena of the pool; NULL if there can be none. */
+struct hf_varena *hf_pool_varena(struct hf_pool *pool);
 
-/* Gives a ground addresses for a large block of that size. */
-bool hf_pool_extend(struct hf_pool *pool, struct hf_ground *ground, size_t size);
+/* Gives an arena addresses for a large block of that size. */
+bool hf_pool_extend(struct hf_pool *pool, struct hf_varena *varena, size_t size);
 
 /* Waits until the device has done everything, also in streams of contexts that are not the device's
  * primary one. 0 or what the seam returns. */
 int hf_pool_wait(struct hf_pool *pool);
 
 /* Gives back units in which no block is, until `keep` bytes are backed. Merges the free ranges of
- * all grounds first. Returns how many bytes were given back. */
+ * all arenas first. Returns how many bytes were given back. */
 uint64_t hf_pool_trim(struct hf_pool *pool, uint64_t keep);
 
 /* The default limit in bytes. */

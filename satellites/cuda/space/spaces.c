@@ -1,8 +1,8 @@
 /*
  * The functions of homefree/space.h. Owns nothing; takes no lock of its own.
  *
- * A block comes from its stream's ground. If the part of the pool that it lies in is not backed, or
- * the ground has no room, what is free already is looked for first, in the order in which it costs
+ * A block comes from its stream's arena. If the part of the pool that it lies in is not backed, or
+ * the arena has no room, what is free already is looked for first, in the order in which it costs
  * time: blocks whose streams are done, what waits for a request of its own size, blocks of unknown
  * streams (which means waiting for the devices), more memory of the driver, and at last what other
  * streams leave unused.
@@ -26,13 +26,13 @@ enum {
     SPARE_PART = 16,      /* what moves beside what a block needs */
     IN_VAIN_PART = 64,    /* how much is reserved before it is tried again */
     RETRIES = 16,
-    COUNTED_UNLOCKED = 8 << 10, /* hf_ground_small() may lag behind for larger blocks */
+    COUNTED_UNLOCKED = 8 << 10, /* hf_varena_small() may lag behind for larger blocks */
     PENDING_PART = 2            /* half of it may wait for a device */
 };
 
 static bool is_small(size_t size, size_t alignment)
 {
-    return size <= HF_GROUND_CACHED && alignment <= HF_GROUND_ALIGNMENT;
+    return size <= HF_VARENA_CACHED && alignment <= HF_VARENA_ALIGNMENT;
 }
 
 /* ---- allocating ---- */
@@ -50,16 +50,16 @@ struct request {
 static void *take(const struct request *request)
 {
     if (request->small)
-        return hf_ground_take(request->stream->ground, request->size);
-    return hf_ground_take_pages(request->stream->ground, request->size, request->alignment);
+        return hf_varena_take(request->stream->varena, request->size);
+    return hf_varena_take_pages(request->stream->varena, request->size, request->alignment);
 }
 
 static void give_up(const struct request *request, void *block)
 {
     if (request->small)
-        hf_ground_give(request->stream->ground, block);
+        hf_varena_give(request->stream->varena, block);
     else
-        hf_ground_give_pages(request->stream->ground, block, false);
+        hf_varena_give_pages(request->stream->varena, block, false);
 }
 
 /* A thread's cache holds only blocks that are backed, so that nobody looks there: after it was
@@ -82,8 +82,8 @@ static int back_filled(const struct request *request, bool back)
 {
     struct filled filled = {.pool = request->pool, .back = back};
     if (request->small &&
-        !hf_ground_each_cached(request->stream->ground, request->size, look_at_filled, &filled))
-        hf_ground_empty(request->stream->ground);
+        !hf_varena_each_cached(request->stream->varena, request->size, look_at_filled, &filled))
+        hf_varena_empty(request->stream->varena);
     return filled.error;
 }
 
@@ -100,7 +100,7 @@ static int take_backed(const struct request *request, bool back, void **out)
     if (error != 0 || (others != 0 && !back)) {
         give_up(request, block);
         if (request->small)
-            hf_ground_empty(request->stream->ground);
+            hf_varena_empty(request->stream->varena);
         return error != 0 ? error : others;
     }
     *out = block;
@@ -113,7 +113,7 @@ static uint64_t unused(struct hf_pool *pool)
     uint64_t used = 0;
     uint32_t streams = atomic_load_explicit(&pool->streams_count, memory_order_acquire);
     for (uint32_t i = 0; i < streams; i++)
-        used += atomic_load(&pool->streams[i].large) + hf_ground_small(pool->streams[i].ground);
+        used += atomic_load(&pool->streams[i].large) + hf_varena_small(pool->streams[i].varena);
     uint64_t reserved = atomic_load(&pool->reserved);
     return reserved > used ? reserved - used : 0;
 }
@@ -132,7 +132,7 @@ static void gather(const struct request *request, size_t lacks)
     if (reserved + lacks <= atomic_load(&pool->gathered) ||
         unused(pool) < reserved / FRAGMENTED_PART)
         return;
-    uint64_t most = request->size + HF_GROUND_GRANULE + reserved / SPARE_PART;
+    uint64_t most = request->size + HF_VARENA_GRANULE + reserved / SPARE_PART;
     bool helps = hf_pool_trim(pool, reserved > most ? reserved - most : 0) >= lacks;
     atomic_store(&pool->gathered, helps ? reserved : reserved + reserved / IN_VAIN_PART);
 }
@@ -144,9 +144,9 @@ static int grow(const struct request *request, void **out)
     struct hf_pool *pool = request->pool;
     void *block = take(request);
     if (block == NULL) {
-        /* With no free range that is long enough, the ground needs more addresses. */
-        size_t room = request->size + (request->alignment > PAGE ? request->alignment : 0);
-        if (!hf_pool_extend(pool, request->stream->ground, room))
+        /* With no free range that is long enough, the arena needs more addresses. */
+        size_t capacity = request->size + (request->alignment > PAGE ? request->alignment : 0);
+        if (!hf_pool_extend(pool, request->stream->varena, capacity))
             return -ENOMEM;
         block = take(request);
         if (block == NULL)
@@ -169,7 +169,7 @@ static int take_for_capture(const struct request *request, void **out)
     struct request here = *request;
     here.captured = true;
     (void)hf_pending_poll(request->pool);
-    hf_ground_empty(request->stream->ground);
+    hf_varena_empty(request->stream->varena);
     int error = grow(&here, out);
     return error == -ENOMEM ? -EBUSY : error;
 }
@@ -181,7 +181,7 @@ static __attribute__((noinline)) int take_slowly(const struct request *request, 
         return take_for_capture(request, out);
     if (hf_pending_poll(pool) && take_backed(request, false, out) == 0)
         return 0;
-    hf_ground_empty(request->stream->ground);
+    hf_varena_empty(request->stream->varena);
     if (take_backed(request, false, out) == 0)
         return 0;
     if (hf_pending_wait(pool, HF_WAIT_UNKNOWN) && take_backed(request, false, out) == 0)
@@ -239,7 +239,7 @@ static int take_for(struct request *request, void **out)
 int hf_spaces_alloc_slowly(void **out, enum hf_space_kind kind, int device, size_t size,
                            size_t alignment, void *stream)
 {
-    if (out == NULL || (alignment & (alignment - 1)) != 0 || alignment > HF_GROUND_GRANULE)
+    if (out == NULL || (alignment & (alignment - 1)) != 0 || alignment > HF_VARENA_GRANULE)
         return -EINVAL;
     struct hf_pool *pool = hf_pool_at(kind, device);
     if (HF_UNLIKELY(pool == NULL || (kind == HF_SPACE_DEVICE &&
@@ -253,13 +253,13 @@ int hf_spaces_alloc_slowly(void **out, enum hf_space_kind kind, int device, size
         return -ENOMEM;
     struct request request = {.pool = pool, .for_stream = stream, .alignment = alignment};
     request.small = HF_LIKELY(is_small(size, alignment));
-    size_t unit = request.small ? HF_GROUND_ALIGNMENT : PAGE;
+    size_t unit = request.small ? HF_VARENA_ALIGNMENT : PAGE;
     request.size = (size + unit - 1) & -unit;
     if (HF_UNLIKELY(request.size == 0))
         request.size = unit;
     /* A block that only its alignment makes large. */
-    if (HF_UNLIKELY(!request.small && request.size <= HF_GROUND_CACHED))
-        request.size = HF_GROUND_CACHED + PAGE;
+    if (HF_UNLIKELY(!request.small && request.size <= HF_VARENA_CACHED))
+        request.size = HF_VARENA_CACHED + PAGE;
     do {
         error = take_for(&request, out);
     } while (HF_UNLIKELY(error == -ESTALE));
@@ -277,21 +277,21 @@ int hf_spaces_free_slowly(void *ptr, void *stream)
     }
     if (HF_UNLIKELY(atomic_load_explicit(&hf_spaces_forked, memory_order_relaxed) ||
                     atomic_load_explicit(&pool->lost, memory_order_relaxed))) {
-        struct hf_ground_block lost = hf_ground_find(&pool->area, ptr);
-        if (lost.at != ptr || !hf_ground_claim(&pool->area, ptr))
+        struct hf_varena_block lost = hf_varena_find(&pool->area, ptr);
+        if (lost.at != ptr || !hf_varena_claim(&pool->area, ptr))
             return -EINVAL;
-        hf_pool_leak(pool, hf_stream_of_ground(pool, lost.number), lost.size);
+        hf_pool_leak(pool, hf_stream_of_varena(pool, lost.number), lost.size);
         return -ECANCELED;
     }
     /* On the block's own stream, and when nobody uses it, a block is free at once. */
     bool none_else = !hf_pool_may_use(pool, ptr);
-    struct hf_ground_block block = hf_ground_find(&pool->area, ptr);
-    if (HF_UNLIKELY(block.at != ptr) || HF_UNLIKELY(!hf_ground_claim(&pool->area, ptr)))
+    struct hf_varena_block block = hf_varena_find(&pool->area, ptr);
+    if (HF_UNLIKELY(block.at != ptr) || HF_UNLIKELY(!hf_varena_claim(&pool->area, ptr)))
         return -EINVAL;
     bool at_once = stream == HF_STREAM_DONE;
     if (!at_once && pool->kind == HF_SPACE_DEVICE && stream != HF_STREAM_PER_THREAD) {
         const struct hf_stream *own = hf_stream_find(pool, stream);
-        at_once = own != NULL && hf_ground_number(own->ground) == block.number;
+        at_once = own != NULL && hf_varena_number(own->varena) == block.number;
     }
     if (HF_UNLIKELY(!none_else || !at_once))
         return hf_pending_add(pool, &block, at_once ? HF_STREAM_DONE : stream);
@@ -309,11 +309,11 @@ int hf_spaces_of(const void *ptr, struct hf_space *out)
     struct hf_pool *pool = hf_pool_of(ptr);
     if (pool == NULL)
         return -ENOENT;
-    const struct hf_ground_block block = hf_ground_find(&pool->area, ptr);
+    const struct hf_varena_block block = hf_varena_find(&pool->area, ptr);
     space.kind = pool->kind;
     space.device = pool->device;
     if (block.at != NULL) {
-        struct hf_stream *stream = hf_stream_of_ground(pool, block.number);
+        struct hf_stream *stream = hf_stream_of_varena(pool, block.number);
         space.block = block.at;
         space.block_size = block.size;
         space.stream = stream != NULL ? atomic_load(&stream->stream) : NULL;
@@ -329,7 +329,7 @@ int hf_spaces_use(void *ptr, void *stream)
         return -EINVAL;
     if (atomic_load(&hf_spaces_forked))
         return 0;
-    if (hf_ground_find(&pool->area, ptr).at != ptr)
+    if (hf_varena_find(&pool->area, ptr).at != ptr)
         return -EINVAL;
     return hf_pending_use(pool, ptr, stream);
 }
@@ -337,7 +337,7 @@ int hf_spaces_use(void *ptr, void *stream)
 static uint64_t allocated(struct hf_stream *stream)
 {
     uint64_t freed = atomic_load(&stream->pending) + atomic_load(&stream->leaked);
-    uint64_t bytes = atomic_load(&stream->large) + hf_ground_small(stream->ground);
+    uint64_t bytes = atomic_load(&stream->large) + hf_varena_small(stream->varena);
     return bytes > freed ? bytes - freed : 0;
 }
 

@@ -1,18 +1,18 @@
 /*
- * Owns the table of a pool's streams: which stream has which ground. Entries and slots are written
- * under the pool's lock; finding one takes no lock. Grounds are never closed, and programs make and
- * destroy streams without end, so an entry without a live block gets another stream when entries
- * become many.
+ * Owns the table of a pool's streams: which stream has which arena. Entries and slots are written
+ * under the pool's lock; finding one takes no lock. Virtual arenas are never closed, and programs
+ * make and destroy streams without end, so an entry without a live block gets another stream when
+ * entries become many.
  *
  * Who uses an entry meanwhile finds out: first the entry becomes nobody's, then the blocks are
- * counted. Whoever takes a block from its ground looks at the entry afterwards, and gives the block
+ * counted. Whoever takes a block from its arena looks at the entry afterwards, and gives the block
  * back if it is no longer his. So either the count has the block or he sees that it is nobody's.
  * Frees need no such care, because a block that is freed was live. What was freed may be in use by
  * work of the old stream, so the device is waited for before the entry gets a new one.
  *
- * Pinned memory belongs to no stream: its only ground is that of NULL. cudaStreamLegacy is the
+ * Pinned memory belongs to no stream: its only arena is that of NULL. cudaStreamLegacy is the
  * default stream by another name. cudaStreamPerThread is another stream in each thread, so its
- * ground gets no block back before an event says so (spaces.c).
+ * arena gets no block back before an event says so (spaces.c).
  */
 #include "satellites/cuda/space/streams.h"
 
@@ -24,8 +24,8 @@ enum {
     EASY = 4 /* entries before any gets another stream; a power of two */
 };
 
-/* The entry, plus 1, of whichever pool a ground belongs to, by the ground's number. */
-static _Atomic(uint16_t) entry_of_ground[HF_GROUNDS_MOST];
+/* The entry, plus 1, of whichever pool an arena belongs to, by the arena's number. */
+static _Atomic(uint16_t) entry_of_varena[HF_VARENAS_MOST];
 
 static void *same_stream(const struct hf_pool *pool, void *stream)
 {
@@ -92,10 +92,10 @@ static struct hf_stream *bind(struct hf_pool *pool, uint32_t index, void *stream
     return entry;
 }
 
-static bool has_small(struct hf_ground *ground)
+static bool has_small(struct hf_varena *varena)
 {
-    hf_ground_empty(ground);
-    return hf_ground_small(ground) != 0;
+    hf_varena_empty(varena);
+    return hf_varena_small(varena) != 0;
 }
 
 /* Looks twice, because the first look may take long. */
@@ -103,11 +103,11 @@ static bool leave_if_idle(struct hf_pool *pool, struct hf_stream *entry)
 {
     void *stream = atomic_load(&entry->stream);
     if (stream == HF_STREAM_NOBODY || atomic_load(&entry->large) != 0 || entry == pool->fast ||
-        has_small(entry->ground))
+        has_small(entry->varena))
         return false;
     atomic_store(&entry->stream, HF_STREAM_NOBODY);
     atomic_thread_fence(memory_order_seq_cst);
-    if (atomic_load(&entry->large) == 0 && !has_small(entry->ground))
+    if (atomic_load(&entry->large) == 0 && !has_small(entry->varena))
         return true;
     atomic_store(&entry->stream, stream);
     return false;
@@ -171,7 +171,7 @@ static bool comes_back(const struct hf_pool *pool, void *stream)
     return false;
 }
 
-static void make_room(struct hf_pool *pool, void *stream)
+static void make_capacity(struct hf_pool *pool, void *stream)
 {
     uint32_t count = atomic_load(&pool->streams_count);
     if (pool->streams_easy == 0)
@@ -191,7 +191,7 @@ static struct hf_stream *open_locked(struct hf_pool *pool, void *stream, int *er
     struct hf_stream *found = hf_stream_find(pool, stream);
     if (found != NULL)
         return found;
-    make_room(pool, stream);
+    make_capacity(pool, stream);
     found = bind_vacant(pool, stream);
     if (found != NULL)
         return found;
@@ -199,14 +199,14 @@ static struct hf_stream *open_locked(struct hf_pool *pool, void *stream, int *er
     *error = -EAGAIN;
     if (index == HF_STREAMS_MAX)
         return NULL;
-    struct hf_ground *ground = hf_pool_ground(pool);
+    struct hf_varena *varena = hf_pool_varena(pool);
     *error = -ENOMEM;
-    if (ground == NULL) {
+    if (varena == NULL) {
         vacate(pool);
         return bind_vacant(pool, stream);
     }
-    pool->streams[index].ground = ground;
-    atomic_store(&entry_of_ground[hf_ground_number(ground)], (uint16_t)(index + 1));
+    pool->streams[index].varena = varena;
+    atomic_store(&entry_of_varena[hf_varena_number(varena)], (uint16_t)(index + 1));
     atomic_store_explicit(&pool->streams_count, index + 1, memory_order_release);
     return bind(pool, index, stream);
 }
@@ -220,7 +220,7 @@ static void offer_fast(struct hf_pool *pool, const struct hf_stream *stream)
     if (atomic_load(&hf_spaces_forked))
         return;
     pthread_mutex_lock(&lock);
-    if (fast->ground == NULL) {
+    if (fast->varena == NULL) {
         fast->base = pool->area.base;
         fast->entries = pool->area.entries;
         fast->size = pool->area.size;
@@ -228,7 +228,7 @@ static void offer_fast(struct hf_pool *pool, const struct hf_stream *stream)
         pthread_mutex_lock(&pool->waiting);
         hf_pool_count_uses(pool, 0);
         pthread_mutex_unlock(&pool->waiting);
-        __atomic_store_n(&fast->ground, stream->ground, __ATOMIC_RELEASE);
+        __atomic_store_n(&fast->varena, stream->varena, __ATOMIC_RELEASE);
         if (hf_fast_spaces.count <= number)
             __atomic_store_n(&hf_fast_spaces.count, number + 1, __ATOMIC_RELEASE);
     }
@@ -250,8 +250,8 @@ struct hf_stream *hf_stream_open(struct hf_pool *pool, void *stream, int *error)
     return found;
 }
 
-struct hf_stream *hf_stream_of_ground(struct hf_pool *pool, unsigned number)
+struct hf_stream *hf_stream_of_varena(struct hf_pool *pool, unsigned number)
 {
-    uint16_t index = atomic_load_explicit(&entry_of_ground[number], memory_order_acquire);
+    uint16_t index = atomic_load_explicit(&entry_of_varena[number], memory_order_acquire);
     return index != 0 ? &pool->streams[index - 1] : NULL;
 }

@@ -40,7 +40,7 @@
 //!
 //! # Building
 //!
-//! The build script finds the installed homefree: in the folder that `HOMEFREE_LIB_DIR` names, in the
+//! The build script finds the installed homefree: in the directory that `HOMEFREE_LIB_DIR` names, in the
 //! Python that the module is built for (`PYO3_PYTHON`, an active virtual environment, `python3`), or by
 //! pkg-config. See the crate's README for how a Python module then finds the heap.
 //!

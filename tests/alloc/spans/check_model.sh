@@ -13,8 +13,8 @@
 set -eu
 model=$(cd "$(dirname "$0")/../../.." && pwd)/alloc/spans/remote.pml
 cc=${CC:-cc}
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
+directory=$(mktemp -d)
+trap 'rm -rf "$directory"' EXIT
 failed=0
 seconds=${1:-}
 
@@ -22,7 +22,7 @@ seconds=${1:-}
 command -v spin >/dev/null || { echo "skipped: spin(1), which searches the model, is not installed"; exit 77; }
 command -v "${cc%% *}" >/dev/null || { echo "skipped: spin needs a C compiler"; exit 77; }
 
-# search TIME HASH FLAGS…: the outcome is in $folder/out, and what ended it in $status.
+# search TIME HASH FLAGS…: the outcome is in $directory/out, and what ended it in $status.
 search() {
     limit=$1
     hash=$2
@@ -30,41 +30,41 @@ search() {
     # Where threads stand still in a forked child, that is no end that spin expects.
     ends="" reduction=""
     case " $* " in *" -DFORKS"*) ends=-E reduction=-DNOREDUCE ;; esac
-    (cd "$folder" && rm -f ./*.trail && spin -a "$@" "$model" >spin.out 2>&1 &&
+    (cd "$directory" && rm -f ./*.trail && spin -a "$@" "$model" >spin.out 2>&1 &&
         $cc $optimised -w -DSAFETY $compress $reduction -DMEMLIM="${MEGABYTES:-8000}" -o pan pan.c) ||
-        { cat "$folder/spin.out"; exit 1; }
+        { cat "$directory/spin.out"; exit 1; }
     status=0
-    (cd "$folder" && timeout "$limit" ./pan $ends -m1000000 -w"$hash" >out 2>&1) || status=$?
-    states=$(sed -n 's/^ *\([0-9]*\) states, stored.*/\1/p' "$folder/out")
+    (cd "$directory" && timeout "$limit" ./pan $ends -m1000000 -w"$hash" >out 2>&1) || status=$?
+    states=$(sed -n 's/^ *\([0-9]*\) states, stored.*/\1/p' "$directory/out")
 }
 
 # The way to an error, as steps of the model.
 explain() {
-    (cd "$folder" && spin -t -p -g -k ./*.trail "$@" "$model" 2>/dev/null | tail -n 60)
+    (cd "$directory" && spin -t -p -g -k ./*.trail "$@" "$model" 2>/dev/null | tail -n 60)
 }
 
 holds() {
     search "$@"
     limit=$1
     shift 2
-    if grep -q 'errors: [1-9]' "$folder/out"; then
-        echo "failed: $*: $(grep -m1 '^pan:' "$folder/out")"
+    if grep -q 'errors: [1-9]' "$directory/out"; then
+        echo "failed: $*: $(grep -m1 '^pan:' "$directory/out")"
         explain "$@"
         failed=1
-    elif [ "$status" = 0 ] && ! grep -q 'not completed' "$folder/out"; then
+    elif [ "$status" = 0 ] && ! grep -q 'not completed' "$directory/out"; then
         echo "passed: $states states: $*"
     elif [ -n "$seconds" ]; then
         echo "not whole: ${states:-some} states without an error in $limit s: $*"
     else
         echo "failed: the search was not whole: $*"
-        tail -n 20 "$folder/out"
+        tail -n 20 "$directory/out"
         failed=1
     fi
 }
 
 breaks() {
     search 60 22 "$@"
-    if grep -q '^pan:1: assertion violated' "$folder/out"; then
+    if grep -q '^pan:1: assertion violated' "$directory/out"; then
         echo "passed: found after ${states:-?} states: $1"
     else
         echo "failed: $1 breaks nothing"

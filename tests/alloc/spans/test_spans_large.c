@@ -332,10 +332,10 @@ static void growing_blocks_are_lent(void *unused)
     (void)unused;
     start(REGION);
     char *freed = take(2 * MIB, 0, false), *ptr = take(512 * KIB, 0, false), *small[SMALL];
-    const size_t room = size_of(freed);
+    const size_t capacity = size_of(freed);
     must(freed != NULL && ptr != NULL && give(freed) == -1);
     fill(ptr, 0, 512 * KIB, 1);
-    for (size_t size = 600 * KIB; size <= room; size += 200 * KIB) {
+    for (size_t size = 600 * KIB; size <= capacity; size += 200 * KIB) {
         must(resize(ptr, size) == freed && wrong_with(freed) == -1);
         ptr = freed;
         check(ptr, 512 * KIB, 1);

@@ -28,7 +28,7 @@ static void prepare(void)
 static struct {
     void *(*malloc)(size_t size);
     void (*free)(void *ptr);
-    int (*begin)(struct hf_watch **out, size_t room);
+    int (*begin)(struct hf_watch **out, size_t capacity);
     int (*report)(struct hf_watch *watch, struct hf_watch_report *out, hf_crossing_visitor *visit,
                   void *context);
     void (*drop)(struct hf_watch *watch);

@@ -1,4 +1,4 @@
-"""The other allocators of the field benchmark: fetched, or built, into a folder.
+"""The other allocators of the field benchmark: fetched, or built, into a directory.
 
 A peer is the newest that Debian has and that runs here. A package whose libc is newer than this
 machine's cannot be loaded; then the same version is built from the release that its source package
@@ -6,7 +6,7 @@ holds, with its own build and its own defaults; and where that cannot be had eit
 release of Debian is asked, and in the end the machine's own library is taken. Nothing is
 installed.
 
-The folder keeps what was found in peers.json, so that the network is asked once.
+The directory keeps what was found in peers.json, so that the network is asked once.
 """
 
 import json
@@ -89,16 +89,16 @@ def quietly(command, **more):
     return done.stdout.decode(errors="replace") if done.returncode != 0 else None
 
 
-def library_in(folder, peer, say):
-    found = [path for path in sorted(folder.rglob(peer.file)) if path.exists()]
+def library_in(directory, peer, say):
+    found = [path for path in sorted(directory.rglob(peer.file)) if path.exists()]
     if not found:
-        say(f"there is no {peer.file} in {folder}")
+        say(f"there is no {peer.file} in {directory}")
     return found[0] if found else None
 
 
-def from_package(peer, suite, folder, libc, say):
+def from_package(peer, suite, directory, libc, say):
     for package in peer.packages:
-        where = folder / f"{package}-{suite}"
+        where = directory / f"{package}-{suite}"
         if not where.exists():
             command = ["sh", str(SUPPORT / "debian-binary.sh"), package, str(where), suite]
             if quietly(command) is not None:
@@ -112,8 +112,8 @@ def from_package(peer, suite, folder, libc, say):
     return None
 
 
-def from_source(peer, suite, folder, jobs, say):
-    where = folder / f"{peer.source}-{suite}"
+def from_source(peer, suite, directory, jobs, say):
+    where = directory / f"{peer.source}-{suite}"
     shutil.rmtree(where, ignore_errors=True)
     command = ["sh", str(SUPPORT / "debian-source.sh"), "--archive", peer.source, str(where), suite]
     fetched = subprocess.run(command, capture_output=True, text=True)
@@ -140,26 +140,26 @@ def of_machine(peer):
     return (Path(found[0]), "installed on this machine") if found else None
 
 
-def find(peer, folder, libc, jobs, say):
+def find(peer, directory, libc, jobs, say):
     for suite in peer.suites:
-        found = from_package(peer, suite, folder, libc, say)
+        found = from_package(peer, suite, directory, libc, say)
         if (found is None or found[0] is None) and peer.source is not None:
-            found = from_source(peer, suite, folder, jobs, say)
+            found = from_source(peer, suite, directory, jobs, say)
         if found is not None and found[0] is not None:
             return found
     return of_machine(peer)
 
 
-def fetch(folder, names, fetching=True, jobs=None):
+def fetch(directory, names, fetching=True, jobs=None):
     """{name: {"path": …, "from": …}} of the peers that can be had. Without `fetching`, only what
-    the folder or the machine has."""
+    the directory or the machine has."""
 
     def say(text):
         print(f"peers: {text}", file=sys.stderr, flush=True)
 
-    folder = folder.resolve()
-    folder.mkdir(parents=True, exist_ok=True)
-    record = folder / "peers.json"
+    directory = directory.resolve()
+    directory.mkdir(parents=True, exist_ok=True)
+    record = directory / "peers.json"
     known = json.loads(record.read_text()) if record.exists() else {}
     result = {}
     for name in names:
@@ -169,7 +169,7 @@ def fetch(folder, names, fetching=True, jobs=None):
         peer = PEERS[name]
         if fetching:
             say(f"looking for {peer.title}")
-            found = find(peer, folder, own_libc(), jobs or os.cpu_count(), say)
+            found = find(peer, directory, own_libc(), jobs or os.cpu_count(), say)
         else:
             found = of_machine(peer)
         if found is None:
@@ -177,7 +177,7 @@ def fetch(folder, names, fetching=True, jobs=None):
             continue
         result[name] = {"path": str(found[0]), "from": found[1]}
         # The machine's own is not kept: the next time, a newer one may be had.
-        if folder in Path(found[0]).parents:
+        if directory in Path(found[0]).parents:
             known[name] = result[name]
             record.write_text(json.dumps(known, indent=2) + "\n")
     return result

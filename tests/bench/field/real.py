@@ -16,7 +16,7 @@ import bench
 NOT_PRELOADED = b"cannot be preloaded"
 
 
-def cplusplus(folder):
+def cplusplus(directory):
     """Templates, strings and containers: much is instantiated, little is kept."""
     lines = ["#include <algorithm>", "#include <map>", "#include <regex>", "#include <string>"]
     lines += ["#include <unordered_map>", "#include <vector>"]
@@ -35,12 +35,12 @@ def cplusplus(folder):
     lines.append(
         'bool match(const std::string &s) { return std::regex_match(s, std::regex("a.*")); }'
     )
-    (folder / "templates.cc").write_text("\n".join(lines) + "\n")
-    return ["g++", "-std=c++17", "-O1", "-c", folder / "templates.cc", "-o", os.devnull]
+    (directory / "templates.cc").write_text("\n".join(lines) + "\n")
+    return ["g++", "-std=c++17", "-O1", "-c", directory / "templates.cc", "-o", os.devnull]
 
 
-def lua(folder):
-    (folder / "trees.lua").write_text(
+def lua(directory):
+    (directory / "trees.lua").write_text(
         "local function tree(depth)\n"
         "  if depth == 0 then return {} end\n"
         "  return {tree(depth - 1), tree(depth - 1)}\n"
@@ -52,11 +52,11 @@ def lua(folder):
         "end\n"
         "assert(count(kept) == 262143 and sum > 0)\n"
     )
-    return ["lua5.4", folder / "trees.lua"]
+    return ["lua5.4", directory / "trees.lua"]
 
 
-def perl(folder):
-    (folder / "words.pl").write_text(
+def perl(directory):
+    (directory / "words.pl").write_text(
         "my (%count, %lists); my $x = 12345;\n"
         "for my $i (1 .. 600000) {\n"
         "  $x = ($x * 1103515245 + 12345) % 2147483648;\n"
@@ -67,11 +67,11 @@ def perl(folder):
         "my @sorted = sort { $count{$a} <=> $count{$b} || $a cmp $b } keys %count;\n"
         "die unless $sum == 600000 && @sorted > 50000;\n"
     )
-    return ["perl", folder / "words.pl"]
+    return ["perl", directory / "words.pl"]
 
 
-def sqlite(folder):
-    (folder / "work.sql").write_text(
+def sqlite(directory):
+    (directory / "work.sql").write_text(
         "PRAGMA journal_mode = MEMORY;\n"
         "CREATE TABLE t(id INTEGER PRIMARY KEY, name TEXT, value INTEGER, note TEXT);\n"
         "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 250000)\n"
@@ -84,12 +84,12 @@ def sqlite(folder):
         "UPDATE t SET note = note || name WHERE value % 3 = 0;\n"
         "DELETE FROM t WHERE value % 5 = 0; SELECT group_concat(name) IS NOT NULL FROM t;\n"
     )
-    return ["sqlite3", "-batch", ":memory:", f".read {folder / 'work.sql'}"]
+    return ["sqlite3", "-batch", ":memory:", f".read {directory / 'work.sql'}"]
 
 
-def jq(folder):
+def jq(directory):
     draw = random.Random(1)
-    with open(folder / "people.json", "w") as file:
+    with open(directory / "people.json", "w") as file:
         for i in range(30000):
             tags = ",".join(f'"tag{draw.randrange(500)}"' for _ in range(draw.randrange(8)))
             age, score = draw.randrange(90), draw.randrange(10**6) / 1000
@@ -99,22 +99,28 @@ def jq(folder):
             )
     program = "map(select(.age > 20)) | group_by(.age) | map({age: .[0].age, n: length,"
     program += " tags: (map(.tags) | add | unique | length), best: (max_by(.score).name)})"
-    return ["jq", "-s", program, folder / "people.json"]
+    return ["jq", "-s", program, directory / "people.json"]
 
 
-def xmllint(folder):
+def xmllint(directory):
     draw = random.Random(2)
-    with open(folder / "book.xml", "w") as file:
+    with open(directory / "book.xml", "w") as file:
         file.write("<book>\n")
         for i in range(120000):
             words = " ".join(f"word{draw.randrange(3000)}" for _ in range(draw.randrange(12)))
             file.write(f'<entry id="e{i}" kind="k{draw.randrange(20)}"><title>t {i}</title>')
             file.write(f'<text>{words}</text><mark at="{draw.randrange(99)}"/></entry>\n')
         file.write("</book>\n")
-    return ["xmllint", "--noout", "--xpath", "count(//entry[@kind='k3']/mark)", folder / "book.xml"]
+    return [
+        "xmllint",
+        "--noout",
+        "--xpath",
+        "count(//entry[@kind='k3']/mark)",
+        directory / "book.xml",
+    ]
 
 
-def z3(folder):
+def z3(directory):
     """Whether multiplication commutes, for 9 bits, and nine pigeons in eight holes."""
     lines = [
         "(set-logic QF_BV)",
@@ -129,8 +135,8 @@ def z3(folder):
     for h in holes:
         lines += [f"(assert (not (and p{p}h{h} p{q}h{h})))" for p in pigeons for q in range(p)]
     lines.append("(check-sat)")
-    (folder / "puzzle.smt2").write_text("\n".join(lines) + "\n")
-    return ["z3", folder / "puzzle.smt2"]
+    (directory / "puzzle.smt2").write_text("\n".join(lines) + "\n")
+    return ["z3", directory / "puzzle.smt2"]
 
 
 # name: (title, what makes its input and tells its command, Debian's package)
@@ -166,15 +172,15 @@ def sample(command, preload):
     }
 
 
-def measure(samples, folder, works, rounds):
+def measure(samples, directory, works, rounds):
     """{work: {way: {figure: [values]}}}. Late-loaded homefree has no part in it: nobody links these
     programs with the shim."""
-    folder.mkdir(parents=True, exist_ok=True)
+    directory.mkdir(parents=True, exist_ok=True)
     ways = {name: way.preload for name, way in samples.ways.items() if name != "late"}
     commands, kept = {}, {}
     for work in works:
         _, make, package = WORKS[work]
-        command = [str(word) for word in make(folder)]
+        command = [str(word) for word in make(directory)]
         if shutil.which(command[0]) is None:
             samples.failed(work, f"there is no {command[0]} (Debian's package {package})")
             continue

@@ -80,7 +80,7 @@ class Way:
 
 class Samples:
     def __init__(self, programs, ways, scale=1.0, say=None):
-        """programs: the folder of the built programs."""
+        """programs: the directory of the built programs."""
         self.programs = Path(programs)
         self.ways = ways
         self.scale = scale

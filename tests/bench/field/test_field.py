@@ -1,7 +1,7 @@
 """The field benchmark: its programs run, and with the allocators that they are told; and what is
 made of samples: ratios, means, verdicts, tables, the picture.
 
-usage: test_field.py FOLDER-OF-PROGRAMS LIBHOMEFREE-PRELOAD
+usage: test_field.py DIRECTORY-OF-PROGRAMS LIBHOMEFREE-PRELOAD
 """
 
 import contextlib
@@ -75,8 +75,8 @@ class Programs(unittest.TestCase):
 
     def test_a_real_program_is_measured_with_the_allocator_that_it_is_told(self):
         made = taken({**ways(), "absent": samples.Way("plain", "/no/such/library.so", [])})
-        with tempfile.TemporaryDirectory() as folder:
-            found = real.measure(made, pathlib.Path(folder), ["perl"], 2)["perl"]
+        with tempfile.TemporaryDirectory() as directory:
+            found = real.measure(made, pathlib.Path(directory), ["perl"], 2)["perl"]
         self.assertEqual(set(found), {"preloaded", "glibc"})
         self.assertEqual({len(values) for values in found["glibc"].values()}, {2})
         self.assertEqual([text.split(":")[0] for text in made.failures], ["perl, absent"])
@@ -308,18 +308,18 @@ class Peers(unittest.TestCase):
         self.assertEqual(asked, [*pairs, ("of_machine",)])
 
     def test_without_the_network_nothing_is_written(self):
-        with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
+        with tempfile.TemporaryDirectory() as directory, contextlib.ExitStack() as stack:
             stack.callback(setattr, peers, "of_machine", peers.of_machine)
             peers.of_machine = lambda peer: (PRELOAD, "installed")
-            found = peers.fetch(pathlib.Path(folder), ["mimalloc3"], fetching=False)
+            found = peers.fetch(pathlib.Path(directory), ["mimalloc3"], fetching=False)
             self.assertEqual(found, {"mimalloc3": {"path": PRELOAD, "from": "installed"}})
-            self.assertEqual(list(pathlib.Path(folder).iterdir()), [])
+            self.assertEqual(list(pathlib.Path(directory).iterdir()), [])
 
     def test_what_was_fetched_is_kept_and_the_machines_own_is_not(self):
-        with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
-            folder = pathlib.Path(folder).resolve()
-            (folder / "new.so").touch()
-            answers = {"jemalloc": (folder / "new.so", "sid"), "tcmalloc": (PRELOAD, "own")}
+        with tempfile.TemporaryDirectory() as directory, contextlib.ExitStack() as stack:
+            directory = pathlib.Path(directory).resolve()
+            (directory / "new.so").touch()
+            answers = {"jemalloc": (directory / "new.so", "sid"), "tcmalloc": (PRELOAD, "own")}
             asked = []
             stack.callback(setattr, peers, "find", peers.find)
 
@@ -329,8 +329,8 @@ class Peers(unittest.TestCase):
 
             peers.find = find
             with contextlib.redirect_stderr(io.StringIO()):
-                first = peers.fetch(folder, list(answers))
-                self.assertEqual(peers.fetch(folder, list(answers)), first)
+                first = peers.fetch(directory, list(answers))
+                self.assertEqual(peers.fetch(directory, list(answers)), first)
             self.assertEqual(asked, ["jemalloc", "tcmalloc", "tcmalloc"])
 
 

@@ -1,7 +1,7 @@
 """What homefree.extension.load() costs over importing the same file, and a cold build over the same
 compiler's commands by hand.
 
-usage: extension_load.py PACKAGE-FOLDER [PYTHON [ROUNDS]]
+usage: extension_load.py PACKAGE-DIRECTORY [PYTHON [ROUNDS]]
 
 warm      a fresh process imports homefree and then has the module, by `import` or by load(); kinds
           take turns. Four figures: from the first import statement on; without homefree's import;
@@ -12,7 +12,7 @@ warm      a fresh process imports homefree and then has the module, by `import` 
 cold      load() with an empty cache, from load() on, and the commands that it runs, one after the
           other. Wanted: 0.3 s more at most.
 
-The modules are a small one in C, and one in C++ that needs libstdc++. load() looks into each folder
+The modules are a small one in C, and one in C++ that needs libstdc++. load() looks into each directory
 of PATH before the compiler's, so the first line says how many these are.
 """
 
@@ -72,8 +72,8 @@ PyMODINIT_FUNC HF_MODULE_INIT(void)
 
 MEASURE = """
 import sys, time
-how, package, name, source, folder = sys.argv[1:]
-sys.path[:0] = [package, folder]
+how, package, name, source, directory = sys.argv[1:]
+sys.path[:0] = [package, directory]
 before = time.perf_counter_ns()
 import homefree
 ready = time.perf_counter_ns()
@@ -96,9 +96,9 @@ class Bench:
         self.environment = {**kept, "HOMEFREE_BUILD_DIR": os.path.join(work, "cache")}
         self.command = [python, "-s", "-c", MEASURE]
 
-    def start(self, how, name, source, folder):
+    def start(self, how, name, source, directory):
         return subprocess.Popen(
-            [*self.command, how, self.package, name, source, folder],
+            [*self.command, how, self.package, name, source, directory],
             env=self.environment,
             stdout=subprocess.PIPE,
             text=True,
@@ -121,11 +121,11 @@ class Bench:
             process.communicate()
         return [(time.perf_counter_ns() - before) / 1e6]
 
-    def compare(self, title, sample, rounds, name, source, folder, rows):
+    def compare(self, title, sample, rounds, name, source, directory, rows):
         values = {"import": [], "load": []}
         for number in range(rounds):
             for how in list(values)[:: 1 if number % 2 == 0 else -1]:
-                values[how].append(sample(how, name, source, folder))
+                values[how].append(sample(how, name, source, directory))
         for row, (label, wanted) in enumerate(rows):
             load, plain = ([one[row] for one in values[how]] for how in ("load", "import"))
             ratios = [a / b for a, b in zip(load, plain)]
@@ -176,18 +176,18 @@ class Bench:
         return min(loads), min(hands)
 
 
-def folders_before(compiler):
-    """How many folders of PATH come before the one that has the compiler."""
-    folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
-    has = [os.access(os.path.join(folder, compiler), os.X_OK) for folder in folders]
-    return has.index(True) if True in has else len(folders)
+def directories_before(compiler):
+    """How many directories of PATH come before the one that has the compiler."""
+    directories = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    has = [os.access(os.path.join(directory, compiler), os.X_OK) for directory in directories]
+    return has.index(True) if True in has else len(directories)
 
 
 def main():
     package = os.path.abspath(sys.argv[1])
     python = sys.argv[2] if len(sys.argv) > 2 else sys.executable
     rounds = int(sys.argv[3]) if len(sys.argv) > 3 else 30
-    print(f"folders of PATH before the C compiler's: {folders_before('cc')}")
+    print(f"directories of PATH before the C compiler's: {directories_before('cc')}")
     with tempfile.TemporaryDirectory(prefix="homefree-bench-") as work:
         bench = Bench(package, python, rounds, work)
         for file, text in SOURCES.items():

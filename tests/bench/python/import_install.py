@@ -1,6 +1,6 @@
 """What importing homefree and install() cost over importing an empty extension, in milliseconds.
 
-usage: import_install.py PACKAGE-FOLDER EMPTY-EXTENSION OBJECT [PYTHON [ROUNDS]]
+usage: import_install.py PACKAGE-DIRECTORY EMPTY-EXTENSION OBJECT [PYTHON [ROUNDS]]
 
 Each measurement is a process of its own, and counts the processor time that it takes; the kinds
 take turns, so that the machine's moods meet all of them. OBJECT is a shared object of which 300
@@ -53,8 +53,8 @@ def main():
     python = sys.argv[4] if len(sys.argv) > 4 else sys.executable
     rounds = int(sys.argv[5]) if len(sys.argv) > 5 else 40
     status = 0
-    with tempfile.TemporaryDirectory(prefix="homefree-bench-") as folder:
-        copies = [os.path.join(folder, f"object-{i}.so") for i in range(300)]
+    with tempfile.TemporaryDirectory(prefix="homefree-bench-") as directory:
+        copies = [os.path.join(directory, f"object-{i}.so") for i in range(300)]
         for copy in copies:
             shutil.copyfile(library, copy)
         # The first import writes the package's bytecode, as an installation does.

@@ -178,12 +178,14 @@ def newest(wheels):
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--package", type=Path, required=True, help="folder that holds homefree/")
+    parser.add_argument(
+        "--package", type=Path, required=True, help="directory that holds homefree/"
+    )
     parser.add_argument(
         "--python", type=Path, help="the interpreter; default: the newest of --wheels"
     )
     parser.add_argument(
-        "--wheels", type=Path, help="the folder with the environments of tests/real"
+        "--wheels", type=Path, help="the directory with the environments of tests/real"
     )
     parser.add_argument("--rounds", type=int, default=15, help="samples of each (%(default)s)")
     parser.add_argument("--only", default=",".join(LOOPS), help="loops to measure (%(default)s)")

@@ -62,8 +62,8 @@ class Traces(unittest.TestCase):
 
 
 def replay(operations):
-    with tempfile.TemporaryDirectory() as folder:
-        file = pathlib.Path(folder, "trace")
+    with tempfile.TemporaryDirectory() as directory:
+        file = pathlib.Path(directory, "trace")
         file.write_text("# a comment\n" + "".join(" ".join(map(str, o)) + "\n" for o in operations))
         command = [REPLAY, "--trace", file, "--how", "heap", "--library", LIBRARY]
         done = subprocess.run([*command, "--repeats", "1"], stdout=subprocess.PIPE, text=True)

@@ -12,12 +12,12 @@
 #include <stdint.h>
 #include <string.h>
 
-#define MUST(condition)                                                              \
-    do {                                                                             \
-        if (!(condition)) {                                                          \
-            fprintf(stderr, "diagnosed.c:%d: %s is not so\n", __LINE__, #condition); \
-            exit(1);                                                                 \
-        }                                                                            \
+#define MUST(condition)                                                               \
+    do {                                                                              \
+        if (!(condition)) {                                                           \
+            fprintf(stderr, "debug_heap.c:%d: %s is not so\n", __LINE__, #condition); \
+            exit(1);                                                                  \
+        }                                                                             \
     } while (0)
 
 static struct module module;
@@ -171,9 +171,9 @@ static __attribute__((noinline)) void keep(void)
 
 static __attribute__((noinline)) void wipe(void)
 {
-    volatile char room[16384];
-    for (size_t i = 0; i < sizeof room; i++)
-        room[i] = 0;
+    volatile char capacity[16384];
+    for (size_t i = 0; i < sizeof capacity; i++)
+        capacity[i] = 0;
 }
 
 static void *lose_elsewhere(void *unused)

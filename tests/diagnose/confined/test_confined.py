@@ -61,11 +61,11 @@ class Confined(DiagnosisTest):
 
     def diagnose(self, case, way, options=(), **more):
         command = [arguments.confined, case, way]
-        folder = self.folders.new()
-        return Diagnosis(arguments.homefree, command, folder=folder, options=options, **more)
+        directory = self.directories.new()
+        return Diagnosis(arguments.homefree, command, directory=directory, options=options, **more)
 
     def check_report(self, case, way, status):
-        """Also with sampled blocks, and leaks, which cannot be looked for any more."""
+        """Also with guarded samples, and leaks, which cannot be looked for any more."""
         for options in ([], ["--sample", "1"], ["--leaks"]):
             run = self.diagnose(case, way, options)
             self.assertEqual(run.status, status, run.errors)
@@ -74,7 +74,7 @@ class Confined(DiagnosisTest):
             (process,) = run.report["processes"]
             self.assertEqual(process["end"], "exit" if status == 0 else "signal")
             self.assertEqual((process["status"], process["dropped"]), (abs(status), 0))
-            (file,) = Path(run.folder).glob("*.hfreport")
+            (file,) = Path(run.directory).glob("*.hfreport")
             self.assertLess(file.stat().st_size, 4 << 20)
 
     def test_diagnosed(self):
@@ -104,12 +104,12 @@ class Refused(DiagnosisTest):
 
     def test_advice_about_the_report(self):
         for mode in ("count", "report"):
-            folder = self.folders.new()
+            directory = self.directories.new()
             run = Diagnosis(
                 arguments.homefree,
                 [arguments.confined, "refuse-madvise", arguments.confined, "allocate", "never"],
                 mode=mode,
-                folder=folder,
+                directory=directory,
             )
             self.assertEqual(run.status, 0, run.errors)
             self.assertNotIn("cannot", run.errors)

@@ -14,7 +14,7 @@ import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from diagnosis import TIMEOUT, Diagnosis, Folders, needs_names_of_modules  # noqa: E402
+from diagnosis import TIMEOUT, Diagnosis, Directories, needs_names_of_modules  # noqa: E402
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--homefree", required=True)
@@ -32,8 +32,8 @@ TUNABLES = {"GLIBC_TUNABLES": "glibc.rtld.optional_static_tls=16384"}
 class Corpus(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.folders = Folders()
-        cls.addClassCleanup(cls.folders.remove)
+        cls.directories = Directories()
+        cls.addClassCleanup(cls.directories.remove)
         cls.guests = {path.stem: path.resolve() for path in arguments.guests}
 
     def guest(self, name):
@@ -46,7 +46,7 @@ class Corpus(unittest.TestCase):
     def diagnose(self, *words, **environment):
         env = {**os.environ, **TUNABLES, **environment}
         command = [arguments.host, *words]
-        run = Diagnosis(arguments.homefree, command, folder=self.folders.new(), env=env)
+        run = Diagnosis(arguments.homefree, command, directory=self.directories.new(), env=env)
         self.assertNotEqual(run.status, 77, run.errors)
         return run
 
@@ -165,7 +165,7 @@ class Corpus(unittest.TestCase):
                 plain = self.plain(program)
                 self.assertEqual(plain, (0, "survived\n"))
                 self.assertEqual(self.plain(arguments.homefree, "run", "--", program), plain)
-                run = Diagnosis(arguments.homefree, [program], folder=self.folders.new())
+                run = Diagnosis(arguments.homefree, [program], directory=self.directories.new())
                 self.survives(run)
                 self.assertEqual(run.report["findings"], [])
 

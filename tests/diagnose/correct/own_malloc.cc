@@ -18,9 +18,9 @@ long live;
 
 EXPORTED void *malloc(std::size_t size)
 {
-    std::size_t room = (size + 15) & ~static_cast<std::size_t>(15);
+    std::size_t capacity = (size + 15) & ~static_cast<std::size_t>(15);
     char *block = arena + used;
-    used += room + 16;
+    used += capacity + 16;
     *reinterpret_cast<std::size_t *>(block) = size;
     live++;
     return block + 16;

@@ -20,15 +20,15 @@ static void *work(void *context)
     return context;
 }
 
-static void shorten(const char *folder)
+static void shorten(const char *directory)
 {
     char path[8192];
     struct dirent *entry;
-    DIR *entries = opendir(folder);
+    DIR *entries = opendir(directory);
     if (entries == NULL)
         return;
     while ((entry = readdir(entries)) != NULL) {
-        snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+        snprintf(path, sizeof path, "%s/%s", directory, entry->d_name);
         if (strstr(entry->d_name, ".hfreport") != NULL && truncate(path, 0) != 0)
             perror("truncate");
     }

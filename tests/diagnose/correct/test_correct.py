@@ -38,7 +38,7 @@ class Correct(DiagnosisTest):
         program = self.program(name)
         plain = self.plain(program)
         self.assertEqual(self.plain(arguments.homefree, "run", "--", program), plain)
-        run = Diagnosis(arguments.homefree, [program], folder=self.folders.new())
+        run = Diagnosis(arguments.homefree, [program], directory=self.directories.new())
         self.assertEqual((run.status, run.output), plain, run.errors)
         self.assertEqual(run.report["findings"], [])
         return run
@@ -69,8 +69,8 @@ class Correct(DiagnosisTest):
         self.same("early-close")
 
     def test_report_that_is_cut_short(self):
-        program, folder = self.program("shortened"), self.folders.new()
-        run = Diagnosis(arguments.homefree, [program, folder], folder=folder)
+        program, directory = self.program("shortened"), self.directories.new()
+        run = Diagnosis(arguments.homefree, [program, directory], directory=directory)
         self.assertEqual((run.status, run.output), self.plain(program), run.errors)
         self.assertIn("another process cut the report's file short", run.errors)
         self.assertEqual(len(run.summary()), 1)
@@ -79,25 +79,27 @@ class Correct(DiagnosisTest):
         """bash has a getenv() and a setenv() of its own, which are not libc's."""
         script = "x=$(/bin/bash -c 'echo one; :' 2>&1; :); echo \"$x\"; exit 6"
         command = ["/bin/bash", "-c", script]
-        run = Diagnosis(arguments.homefree, command, folder=self.folders.new())
+        run = Diagnosis(arguments.homefree, command, directory=self.directories.new())
         self.assertEqual((run.status, run.output), self.plain(*command), run.errors)
         self.assertEqual(len(run.summary()), 1, run.errors)
 
     def test_summary_stays_out_of_the_programs_files(self):
         """Also after bash has become the command."""
-        file = Path(self.folders.new())
+        file = Path(self.directories.new())
         for script in (f"exec /bin/bash -c ': x; :' 2>{file}", f"exec 2>{file}; :"):
             command = ["/bin/bash", "-c", script]
-            run = Diagnosis(arguments.homefree, command, folder=self.folders.new())
+            run = Diagnosis(arguments.homefree, command, directory=self.directories.new())
             self.assertEqual((run.status, file.read_text()), (0, ""))
         script = f"{self.program('dispositions')} >{file} 2>&1; :"  # ends by a signal
-        run = Diagnosis(arguments.homefree, ["/bin/bash", "-c", script], folder=self.folders.new())
+        run = Diagnosis(
+            arguments.homefree, ["/bin/bash", "-c", script], directory=self.directories.new()
+        )
         self.assertEqual(file.read_text(), self.plain(self.program("dispositions"))[1])
 
     def test_child_of_a_system_call(self):
         self.same("raw-fork")
         program = self.program("raw-fork")
-        run = Diagnosis(arguments.homefree, [program, "fault"], folder=self.folders.new())
+        run = Diagnosis(arguments.homefree, [program, "fault"], directory=self.directories.new())
         self.assertEqual((run.status, run.output), (0, "3\n"), run.errors)
         (finding,) = run.report["findings"]
         self.assertEqual((finding["rule"], finding["count"]), ("static-free", 1))
@@ -108,15 +110,15 @@ class Correct(DiagnosisTest):
     def test_threads_that_are_to_be_cancelled(self):
         self.assertEqual(self.same("cancelled").output, "all right\n")
         program = self.program("cancelled")
-        run = Diagnosis(arguments.homefree, [program, "fault"], folder=self.folders.new())
+        run = Diagnosis(arguments.homefree, [program, "fault"], directory=self.directories.new())
         self.assertEqual((run.status, run.output), (0, "all right\n"), run.errors)
         (finding,) = run.report["findings"]
         self.assertEqual((finding["rule"], finding["count"]), ("static-free", 1))
 
     def test_children_with_an_environment_of_their_own(self):
-        """They find the folder of the process that started them."""
-        folder = Path(self.folders.new())
-        folder.mkdir()
+        """They find the directory of the process that started them."""
+        directory = Path(self.directories.new())
+        directory.mkdir()
         library = Path(arguments.homefree).resolve().parents[1] / "libhomefree-diagnose.so"
         script = (
             "env -i LD_PRELOAD=$LD_PRELOAD /bin/sh -c '/bin/echo one; env -i /bin/true; exit 6'"
@@ -124,10 +126,10 @@ class Correct(DiagnosisTest):
         command = ["/bin/sh", "-c", f"{script}; exit $?"]
         environment = {"PATH": "/usr/bin:/bin", "LD_PRELOAD": str(library)}
         done = subprocess.run(
-            command, capture_output=True, timeout=TIMEOUT, cwd=folder, env=environment
+            command, capture_output=True, timeout=TIMEOUT, cwd=directory, env=environment
         )
         self.assertEqual((done.returncode, done.stdout), (6, b"one\n"), done.stderr)
-        (report,) = folder.iterdir()
+        (report,) = directory.iterdir()
         self.assertGreaterEqual(len(list(report.glob("*.hfreport"))), 3)
         self.assertEqual(done.stderr.count(b"diagnosis of process"), 1, done.stderr)
 
@@ -136,7 +138,7 @@ class Correct(DiagnosisTest):
         for value in (
             "mode:often",
             "nonsense",
-            "mode:count,folder:/dev/null,suppressions:/dev/null",
+            "mode:count,directory:/dev/null,suppressions:/dev/null",
         ):
             done = self.under(value)
             lines = [line for line in done.stderr.splitlines() if b"diagnosis of" not in line]
@@ -148,32 +150,34 @@ class Correct(DiagnosisTest):
         library = Path(arguments.homefree).resolve().parents[1] / "libhomefree-diagnose.so"
         environment = {"LD_PRELOAD": str(library), "HOMEFREE_DIAGNOSE": value}
         script = "/bin/echo one; exit 6"
-        folder = self.folders.new()
-        os.mkdir(folder)
+        directory = self.directories.new()
+        os.mkdir(directory)
         return subprocess.run(
             ["/bin/sh", "-c", script],
             capture_output=True,
             timeout=TIMEOUT,
             env=environment,
             stdin=subprocess.DEVNULL,
-            cwd=folder,
+            cwd=directory,
         )
 
     def test_values_of_the_variable(self):
-        """Folders, reports and suppressions that are something else; values that are nothing."""
-        folder = Path(self.folders.new())
-        folder.mkdir()
-        (folder / "file").write_bytes(b"x")
-        os.mkfifo(folder / "fifo")
-        (folder / "loop").symlink_to("loop")
+        """Directories, reports and suppressions that are something else; values that are nothing."""
+        directory = Path(self.directories.new())
+        directory.mkdir()
+        (directory / "file").write_bytes(b"x")
+        os.mkfifo(directory / "fifo")
+        (directory / "loop").symlink_to("loop")
         with socket.socket(socket.AF_UNIX) as listener:
-            listener.bind(str(folder / "socket"))
-        paths = [folder / name for name in ("file", "fifo", "loop", "socket", "none/x", "x" * 300)]
+            listener.bind(str(directory / "socket"))
+        paths = [
+            directory / name for name in ("file", "fifo", "loop", "socket", "none/x", "x" * 300)
+        ]
         paths += ["/dev/full", "/dev/zero", "/proc/self", "/proc/self/mem"]
-        values = [f"mode:report,{key}:{path}" for path in paths for key in ("folder", "sites")]
-        values += [f"folder:{folder}/out,suppressions:{path}" for path in paths]
+        values = [f"mode:report,{key}:{path}" for path in paths for key in ("directory", "sites")]
+        values += [f"directory:{directory}/out,suppressions:{path}" for path in paths]
         letters = random.Random(1)
-        alphabet = "mode:folder,stderrsitesroot/:,=%-\x01\n0123456789\u00ff"
+        alphabet = "mode:directory,stderrsitesroot/:,=%-\x01\n0123456789\u00ff"
         for length in (1, 10, 100, 1000, 10000):
             values += ["".join(letters.choices(alphabet, k=length)) for _ in range(4)]
         for value in values:
@@ -186,14 +190,16 @@ class Correct(DiagnosisTest):
 
     def test_limit_on_the_size_of_files(self):
         for limit in (0, 1, 16 * 1024, MIB, 20 * MIB):
-            folder = self.folders.new()
+            directory = self.directories.new()
 
             def prepare(limit=limit):
                 resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
 
             with self.subTest(limit=limit):
                 command = [self.program("own-operators")]
-                run = Diagnosis(arguments.homefree, command, folder=folder, preexec_fn=prepare)
+                run = Diagnosis(
+                    arguments.homefree, command, directory=directory, preexec_fn=prepare
+                )
                 self.assertEqual(run.status, 0, run.errors)
                 if limit < MIB:
                     self.assertIn("cannot write a report", run.errors)
@@ -202,13 +208,13 @@ class Correct(DiagnosisTest):
 
     def test_file_that_is_replaced_by_a_link(self):
         """A report must not shrink another file."""
-        folder = self.folders.new()
-        victim = Path(self.folders.new())
+        directory = self.directories.new()
+        victim = Path(self.directories.new())
         victim.write_bytes(bytes(64 * MIB))
-        script = f"for f in {folder}/$$-*.hfreport; do rm $f; ln -s {victim} $f; done; exit 0"
-        run = Diagnosis(arguments.homefree, ["/bin/bash", "-c", script], folder=folder)
+        script = f"for f in {directory}/$$-*.hfreport; do rm $f; ln -s {victim} $f; done; exit 0"
+        run = Diagnosis(arguments.homefree, ["/bin/bash", "-c", script], directory=directory)
         self.assertEqual(run.status, 0, run.errors)
-        self.assertTrue(any(path.is_symlink() for path in Path(folder).iterdir()))
+        self.assertTrue(any(path.is_symlink() for path in Path(directory).iterdir()))
         self.assertEqual(victim.stat().st_size, 64 * MIB)
 
 

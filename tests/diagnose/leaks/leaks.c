@@ -69,9 +69,9 @@ static __attribute__((noinline)) void give(int count)
 /* Overwrites what earlier calls left on the stack. */
 static __attribute__((noinline)) void wipe(void)
 {
-    volatile char room[16384];
-    for (size_t i = 0; i < sizeof room; i++)
-        room[i] = 0;
+    volatile char capacity[16384];
+    for (size_t i = 0; i < sizeof capacity; i++)
+        capacity[i] = 0;
 }
 
 static __attribute__((noinline)) void lose_many(void)

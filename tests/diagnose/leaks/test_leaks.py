@@ -12,7 +12,7 @@ import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from diagnosis import TIMEOUT, Diagnosis, Folders, needs_names_of_modules  # noqa: E402
+from diagnosis import TIMEOUT, Diagnosis, Directories, needs_names_of_modules  # noqa: E402
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--homefree", required=True)
@@ -30,12 +30,12 @@ PROGRAMS = [
 class Leaks(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.folders = Folders()
-        cls.addClassCleanup(cls.folders.remove)
+        cls.directories = Directories()
+        cls.addClassCleanup(cls.directories.remove)
 
     def diagnose(self, *command, options=("--leaks",), **more):
-        folder = self.folders.new()
-        return Diagnosis(arguments.homefree, command, folder=folder, options=options, **more)
+        directory = self.directories.new()
+        return Diagnosis(arguments.homefree, command, directory=directory, options=options, **more)
 
     def test_lost_blocks_are_found(self):
         for options in (["--leaks"], ["--leaks", "--sample", "1"]):
@@ -48,7 +48,7 @@ class Leaks(unittest.TestCase):
             self.assertEqual(finding["first_freed"]["symbol"], "give")
             self.assertIsNone(finding["freed"]["function"])
         text = subprocess.run(
-            [arguments.homefree, "report", str(run.folder)], capture_output=True, timeout=TIMEOUT
+            [arguments.homefree, "report", str(run.directory)], capture_output=True, timeout=TIMEOUT
         ).stdout.decode()
         self.assertRegex(text, r"others freed +give ")
 

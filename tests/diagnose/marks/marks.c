@@ -1,5 +1,5 @@
 /*
- * What the diagnosed heap knows of each block, where that is easily lost: calls from more places
+ * What the debug heap knows of each block, where that is easily lost: calls from more places
  * than a thread remembers, objects that come and go, sites that become deep, blocks that realloc()
  * moved, and the bytes around the end of a block.
  *

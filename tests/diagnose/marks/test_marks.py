@@ -10,7 +10,7 @@ import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from diagnosis import Diagnosis, Folders, needs_names_of_modules  # noqa: E402
+from diagnosis import Diagnosis, Directories, needs_names_of_modules  # noqa: E402
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--homefree", required=True)
@@ -21,16 +21,16 @@ parser.add_argument("--plugins", nargs="+", required=True)
 class Marks(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.folders = Folders()
-        cls.addClassCleanup(cls.folders.remove)
+        cls.directories = Directories()
+        cls.addClassCleanup(cls.directories.remove)
 
     def run_case(self, name, *more, mode="report", **variables):
         run = Diagnosis(
             arguments.homefree,
             [arguments.program, name, *more],
-            folder=self.folders.new(),
+            directory=self.directories.new(),
             mode=mode,
-            options=["--sample", "0"],  # sampled blocks have no trailers
+            options=["--sample", "0"],  # guarded samples have no footers
             env={**os.environ, **variables},
         )
         self.assertEqual(run.status, 0, run.errors)
@@ -86,12 +86,12 @@ class Marks(unittest.TestCase):
         self.assertEqual(self.run_case("all-sizes")[1]["findings"], [])
 
     def test_checks_of_the_plain_heap(self):
-        """They would put bytes of their own where the trailers are."""
+        """They would put bytes of their own where the footers are."""
         report = self.run_case("all-sizes", HOMEFREE_CONF="checks:full")[1]
         self.assertEqual(report["findings"], [])
 
     def test_first_byte_behind_a_block(self):
-        """Where it is the trailer's own, nobody knows any more who allocated the block."""
+        """Where it is the footer's own, nobody knows any more who allocated the block."""
         count, report = self.run_case("first-bytes-behind")
         findings = report["findings"]
         self.assertEqual({finding["rule"] for finding in findings}, {"overrun"})

@@ -14,7 +14,7 @@ constexpr std::size_t large = std::size_t{150} << 20;
 int calls;
 void *reserve;
 
-void make_room()
+void make_capacity()
 {
     calls++;
     ::operator delete(reserve);
@@ -32,7 +32,7 @@ void *take()
 
 int main()
 {
-    std::set_new_handler(make_room);
+    std::set_new_handler(make_capacity);
     reserve = take();
     ::operator delete(take());
     std::printf("%d\n", calls);

@@ -57,7 +57,7 @@ class ModulesTest(DiagnosisTest):
         run = Diagnosis(
             arguments.homefree,
             command,
-            folder=self.folders.new(),
+            directory=self.directories.new(),
             options=options,
             env=environment,
         )
@@ -93,7 +93,7 @@ class Private(ModulesTest):
         self.assertEqual(self.cross("measured-here", "private").report["findings"], [])
 
     def test_crash_over_a_block_of_the_heap(self):
-        """Near to where a part of its table of pages begins, further on, and a sampled block."""
+        """Near to where a part of its table of pages begins, further on, and a guarded sample."""
         cases = (("freed-inside", "0"), ("freed-inside-far", "0"), ("freed-inside", "1"))
         for (case, sample), module in product(cases, ("private", "private-stripped")):
             with self.subTest(case, sample=sample, module=module):
@@ -200,7 +200,7 @@ class Ends(ModulesTest):
         run = Diagnosis(
             arguments.homefree,
             [arguments.new_handler],
-            folder=self.folders.new(),
+            directory=self.directories.new(),
             env={**os.environ, "HOMEFREE_CONF": "region:268435456"},
         )
         self.assertEqual((run.status, run.output), (0, "1\n"), run.errors)
@@ -211,23 +211,23 @@ class WithoutTheCommand(ModulesTest):
     """The library preloaded by hand."""
 
     def preload(self, command, **environment):
-        folder = Path(self.folders.new())
-        folder.mkdir()
+        directory = Path(self.directories.new())
+        directory.mkdir()
         done = subprocess.run(
             command,
-            cwd=folder,
+            cwd=directory,
             env={**os.environ, "LD_PRELOAD": arguments.diagnose, **environment},
             capture_output=True,
             text=True,
             timeout=TIMEOUT,
         )
-        return folder, done
+        return directory, done
 
-    def test_folder_for_a_process_and_its_children(self):
+    def test_directory_for_a_process_and_its_children(self):
         shell = f"{arguments.program} hf-twice; exit 3"
-        folder, done = self.preload(["/bin/sh", "-c", shell])
+        directory, done = self.preload(["/bin/sh", "-c", shell])
         self.assertEqual((done.returncode, done.stdout), (3, "survived\n"), done.stderr)
-        (report,) = folder.glob("homefree-report.*")
+        (report,) = directory.glob("homefree-report.*")
         shown = subprocess.run(
             [arguments.homefree, "report", "--json", report], capture_output=True, timeout=TIMEOUT
         )
@@ -242,14 +242,14 @@ class WithoutTheCommand(ModulesTest):
         for setting, message in (
             ("mode:loud", "mode is count, report or strict, not loud"),
             ("colour:red", "ignored colour"),
-            ("folder:/proc/self/none", "cannot make the report's folder /proc/self/none: "),
+            ("directory:/proc/self/none", "cannot make the report's directory /proc/self/none: "),
         ):
             with self.subTest(setting):
                 command = [arguments.program, "hf-owner"]
-                folder, done = self.preload(command, HOMEFREE_DIAGNOSE=setting)
+                directory, done = self.preload(command, HOMEFREE_DIAGNOSE=setting)
                 self.assertEqual((done.returncode, done.stdout), SURVIVED, done.stderr)
                 self.assertIn(message, done.stderr)
-                self.assertEqual(list(folder.iterdir()), [])
+                self.assertEqual(list(directory.iterdir()), [])
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from diagnosis import Diagnosis, Folders, needs_names_of_modules  # noqa: E402
+from diagnosis import Diagnosis, Directories, needs_names_of_modules  # noqa: E402
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--homefree", required=True)
@@ -24,12 +24,12 @@ parser.add_argument("--plugin", required=True, type=os.path.abspath)
 class Owners(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.folders = Folders()
-        cls.addClassCleanup(cls.folders.remove)
+        cls.directories = Directories()
+        cls.addClassCleanup(cls.directories.remove)
 
     def diagnose(self, *command, **more):
         command = [arguments.owners, *command]
-        return Diagnosis(arguments.homefree, command, folder=self.folders.new(), **more)
+        return Diagnosis(arguments.homefree, command, directory=self.directories.new(), **more)
 
     def test_blocks_that_are_sent_home_are_counted(self):
         library = ctypes.util.find_library("mimalloc")

@@ -13,7 +13,7 @@ import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from diagnosis import Diagnosis, Folders, needs_names_of_modules  # noqa: E402
+from diagnosis import Diagnosis, Directories, needs_names_of_modules  # noqa: E402
 
 ABORTS = "aborts"  # SIGABRT, with one line of homefree that says why
 GOES_ON = "goes on"  # undetected; the heap survives these few calls
@@ -23,8 +23,8 @@ FAULTS = "faults"  # SIGSEGV: in libc's free, or at a write to memory that nobod
 # that `--diagnose --sample 1` finds).
 # Diagnosis never ends the process of these, and a rule of None means that it finds nothing.
 # Wrong sizes are known to the diagnosed operators alone: libstdc++'s own drop them before free.
-# Past the end of a block, diagnosis looks from its trailer on, the last bytes of the size class;
-# what the sampled block has behind it is a guard page.
+# Past the end of a block, diagnosis looks from its footer on, the last bytes of the size class;
+# what the guarded sample has behind it is a guard page.
 PROMISES = {
     "double": (ABORTS, ABORTS, "double-free", "double-free"),
     "double-delayed": (ABORTS, ABORTS, "double-free", "double-free"),
@@ -51,7 +51,7 @@ arguments = argparse.ArgumentParser()
 arguments.add_argument("--homefree", required=True)
 arguments.add_argument("--program", required=True)
 options, rest = arguments.parse_known_args()
-folders = Folders()
+directories = Directories()
 
 
 def undiagnosed(name, configuration):
@@ -68,8 +68,8 @@ def undiagnosed(name, configuration):
     return words.get(done.returncode, f"{done.returncode}: {done.stderr}")
 
 
-def diagnosed(name, folder, *more):
-    run = Diagnosis(options.homefree, [options.program, name], folder=folder, options=more)
+def diagnosed(name, directory, *more):
+    run = Diagnosis(options.homefree, [options.program, name], directory=directory, options=more)
     rules = sorted({finding["rule"] for finding in run.report["findings"]})
     if run.status != 0 or len(rules) > 1:
         return f"{run.status}: {rules}: {run.errors}"
@@ -85,8 +85,8 @@ class Promises(unittest.TestCase):
                 name: (
                     pool.submit(undiagnosed, name, "checks:default"),
                     pool.submit(undiagnosed, name, "checks:full"),
-                    pool.submit(diagnosed, name, folders.new()),
-                    pool.submit(diagnosed, name, folders.new(), "--sample", "1"),
+                    pool.submit(diagnosed, name, directories.new()),
+                    pool.submit(diagnosed, name, directories.new(), "--sample", "1"),
                 )
                 for name in PROMISES
             }

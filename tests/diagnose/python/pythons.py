@@ -35,12 +35,14 @@ def environment(**more):
     return {**kept, "PYTHONDONTWRITEBYTECODE": "1", **more}
 
 
-def run_python(arguments, path, code, folder, *, flags=(), mode="report", prelude=PRELUDE, **more):
+def run_python(
+    arguments, path, code, directory, *, flags=(), mode="report", prelude=PRELUDE, **more
+):
     """The code's diagnosis. It must print a line "done" as its last one."""
     return Diagnosis(
         arguments.homefree,
         [path, "-s", "-W", "ignore", *flags, "-c", prelude + code, arguments.library],
-        folder=folder,
+        directory=directory,
         mode=mode,
         env=environment(**more),
     )

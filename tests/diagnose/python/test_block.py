@@ -1,7 +1,7 @@
 """homefree.diagnose(): the findings of a block, by thread, mark and forked child; outside of
 diagnostics mode an exception says what to do. Under every CPython of this machine.
 
-Usage: test_block.py --homefree COMMAND --library FILE --package FOLDER [unittest arguments]
+Usage: test_block.py --homefree COMMAND --library FILE --package DIRECTORY [unittest arguments]
 """
 
 import argparse
@@ -11,7 +11,7 @@ import sys
 import unittest
 
 import pythons
-from diagnosis import TIMEOUT, Folders, needs_names_of_modules
+from diagnosis import TIMEOUT, Directories, needs_names_of_modules
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--homefree", required=True)
@@ -131,16 +131,16 @@ print("done")
 class Block(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.folders = Folders()
-        cls.addClassCleanup(cls.folders.remove)
+        cls.directories = Directories()
+        cls.addClassCleanup(cls.directories.remove)
 
     def diagnose(self, code, **more):
-        def run(path, _, folder):
+        def run(path, _, directory):
             return path, pythons.run_python(
-                arguments, path, code, folder, PYTHONPATH=arguments.package, **more
+                arguments, path, code, directory, PYTHONPATH=arguments.package, **more
             )
 
-        return pythons.each(run, [(*one, self.folders.new()) for one in pythons.pythons()])
+        return pythons.each(run, [(*one, self.directories.new()) for one in pythons.pythons()])
 
     def test_block(self):
         for path, run in self.diagnose(CODE):

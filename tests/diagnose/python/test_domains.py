@@ -11,7 +11,7 @@ import sys
 import unittest
 
 import pythons
-from diagnosis import Folders, needs_names_of_modules
+from diagnosis import Directories, needs_names_of_modules
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--homefree", required=True)
@@ -83,18 +83,18 @@ def functions(family, verb):
 class Domains(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.folders = Folders()
-        cls.addClassCleanup(cls.folders.remove)
+        cls.directories = Directories()
+        cls.addClassCleanup(cls.directories.remove)
         cls.pythons = pythons.pythons()
 
     def diagnose(self, code, **more):
         """[(path, version, run)] of the code in each interpreter."""
 
-        def run(path, version, folder):
-            return path, version, pythons.run_python(arguments, path, code, folder, **more)
+        def run(path, version, directory):
+            return path, version, pythons.run_python(arguments, path, code, directory, **more)
 
         self.assertTrue(self.pythons, "this machine has no CPython")
-        return pythons.each(run, [(*one, self.folders.new()) for one in self.pythons])
+        return pythons.each(run, [(*one, self.directories.new()) for one in self.pythons])
 
     def fine(self, run):
         self.assertEqual((run.status, run.output), (0, "done\n"), run.errors)
@@ -195,10 +195,10 @@ class Domains(unittest.TestCase):
         many = 16
         code = f"""
 import ctypes, os, shutil, tempfile
-with tempfile.TemporaryDirectory() as folder:
+with tempfile.TemporaryDirectory() as directory:
     copies = []
     for i in range({many}):
-        path = shutil.copy(sys.argv[1], os.path.join(folder, f"copy{{i}}.so"))
+        path = shutil.copy(sys.argv[1], os.path.join(directory, f"copy{{i}}.so"))
         copies.append(ctypes.PyDLL(path))
     for first in copies:
         allocate = function(first, "plain_malloc", pointer, size_t)
@@ -209,7 +209,7 @@ with tempfile.TemporaryDirectory() as folder:
 print("done")
 """
         path = self.pythons[-1][0]
-        run = pythons.run_python(arguments, path, code, self.folders.new())
+        run = pythons.run_python(arguments, path, code, self.directories.new())
         self.fine(run)
         report = run.report
         self.assertEqual([process["dropped"] for process in report["processes"]], [0])

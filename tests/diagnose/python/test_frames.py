@@ -2,7 +2,7 @@
 and where a call through ctypes has given the GIL up. Places in Python's code that call through
 libffi are places of their own. What is known of CPython's structures is what its headers say.
 
-Usage: test_frames.py --homefree COMMAND --library FILE --lines FILE --source FOLDER
+Usage: test_frames.py --homefree COMMAND --library FILE --lines FILE --source DIRECTORY
                       --compiler WORD…
                       [unittest arguments]
 """
@@ -17,7 +17,7 @@ import unittest
 from pathlib import Path
 
 import pythons
-from diagnosis import Folders, needs_names_of_modules
+from diagnosis import Directories, needs_names_of_modules
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--homefree", required=True)
@@ -88,8 +88,8 @@ CROSSED = {
 class Frames(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.folders = Folders()
-        cls.addClassCleanup(cls.folders.remove)
+        cls.directories = Directories()
+        cls.addClassCleanup(cls.directories.remove)
 
     def lines(self, side):
         return [
@@ -98,11 +98,11 @@ class Frames(unittest.TestCase):
         ]
 
     def test_frames(self):
-        with tempfile.TemporaryDirectory() as folder:
-            program = Path(folder) / "prögram.py"
+        with tempfile.TemporaryDirectory() as directory:
+            program = Path(directory) / "prögram.py"
             program.write_text(PROGRAM, encoding="utf-8")
-            (Path(folder) / "prelude.py").write_text(pythons.PRELUDE, encoding="utf-8")
-            code = f"import os, runpy; os.chdir({folder!r}); runpy.run_path('prögram.py')"
+            (Path(directory) / "prelude.py").write_text(pythons.PRELUDE, encoding="utf-8")
+            code = f"import os, runpy; os.chdir({directory!r}); runpy.run_path('prögram.py')"
 
             def run(path, _, report):
                 return (
@@ -110,7 +110,7 @@ class Frames(unittest.TestCase):
                     pythons.run_python(arguments, path, code, report, prelude="", PYTHONUTF8="1"),
                 )
 
-            tasks = [(*one, self.folders.new()) for one in pythons.pythons()]
+            tasks = [(*one, self.directories.new()) for one in pythons.pythons()]
             for path, done in pythons.each(run, tasks):
                 with self.subTest(path=path):
                     self.assertEqual((done.status, done.output), (0, "done\n"), done.errors)
@@ -144,7 +144,7 @@ class Frames(unittest.TestCase):
         def run(path, _, report):
             return path, report, pythons.run_python(arguments, path, SITES, report, prelude="")
 
-        tasks = [(*one, self.folders.new()) for one in pythons.pythons()]
+        tasks = [(*one, self.directories.new()) for one in pythons.pythons()]
         for path, report, done in pythons.each(run, tasks):
             with self.subTest(path=path):
                 self.assertEqual((done.status, done.output), (0, "done\n"), done.errors)
@@ -174,7 +174,7 @@ class Frames(unittest.TestCase):
     def test_layouts_are_those_of_the_headers(self):
         checked = 0
         question = "import sysconfig; print(sysconfig.get_path('include'))"
-        with tempfile.TemporaryDirectory() as folder:
+        with tempfile.TemporaryDirectory() as directory:
 
             def check(path, number):
                 include = subprocess.run(
@@ -182,7 +182,7 @@ class Frames(unittest.TestCase):
                 ).stdout.strip()
                 if not os.path.exists(os.path.join(include, "internal/pycore_code.h")):
                     return path, None
-                program = os.path.join(folder, str(number))
+                program = os.path.join(directory, str(number))
                 command = [*arguments.compiler, "-w", "-o", program, HERE / "layouts.c"]
                 for where in include, os.path.join(include, "internal"), arguments.source:
                     command += ["-I", where]

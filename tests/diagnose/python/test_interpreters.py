@@ -2,7 +2,7 @@
 and with `--leaks` what a module left in one that has ended is found, with the module. Under every
 CPython of this machine that has interpreters with a GIL of their own.
 
-Usage: test_interpreters.py --homefree COMMAND --library FILE --package FOLDER [unittest arguments]
+Usage: test_interpreters.py --homefree COMMAND --library FILE --package DIRECTORY [unittest arguments]
 """
 
 import argparse
@@ -13,7 +13,7 @@ import unittest
 from pathlib import Path
 
 import pythons
-from diagnosis import Diagnosis, Folders, needs_names_of_modules
+from diagnosis import Diagnosis, Directories, needs_names_of_modules
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--homefree", required=True)
@@ -62,20 +62,20 @@ if __name__ == "__main__":
 class Interpreters(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.folders = Folders()
-        cls.addClassCleanup(cls.folders.remove)
+        cls.directories = Directories()
+        cls.addClassCleanup(cls.directories.remove)
 
     def each(self, check, what, *options):
         """Calls check(diagnosis) for each CPython."""
         for path, version in pythons.pythons((3, 12)):
-            folder = Path(self.folders.new())
-            folder.mkdir(exist_ok=True)
-            program = folder / "program.py"
+            directory = Path(self.directories.new())
+            directory.mkdir(exist_ok=True)
+            program = directory / "program.py"
             program.write_text(PROGRAM)
             run = Diagnosis(
                 arguments.homefree,
                 [path, "-s", program, arguments.library, what],
-                folder=folder / "report",
+                directory=directory / "report",
                 options=options,
                 env=pythons.environment(PYTHONPATH=arguments.package),
             )

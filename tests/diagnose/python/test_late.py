@@ -11,7 +11,7 @@ import sys
 import unittest
 
 import pythons
-from diagnosis import Diagnosis, Folders
+from diagnosis import Diagnosis, Directories
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--homefree", required=True)
@@ -37,24 +37,24 @@ def libraries():
 class Late(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.folders = Folders()
-        cls.addClassCleanup(cls.folders.remove)
+        cls.directories = Directories()
+        cls.addClassCleanup(cls.directories.remove)
         cls.libraries = libraries()
         if not cls.libraries:
             raise unittest.SkipTest("no CPython here has a shared library")
 
     def diagnose(self, work, oldest=(3, 9), **more):
-        def run(library, prefix, _, folder):
+        def run(library, prefix, _, directory):
             return Diagnosis(
                 arguments.homefree,
                 [arguments.late, library, work],
-                folder=folder,
+                directory=directory,
                 env=pythons.environment(PYTHONHOME=prefix),
                 **more,
             )
 
         which = [one for one in self.libraries if one[2] >= oldest]
-        runs = pythons.each(run, [(*one, self.folders.new()) for one in which])
+        runs = pythons.each(run, [(*one, self.directories.new()) for one in which])
         return list(zip(which, runs))
 
     def found(self, run):

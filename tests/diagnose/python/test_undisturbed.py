@@ -1,7 +1,7 @@
 """Programs that do nothing wrong: no finding, and the same output, also where CPython or homefree
 puts other allocators in front of the hooks or in their place. Under some CPythons of this machine.
 
-Usage: test_undisturbed.py --homefree COMMAND --library FILE --package FOLDER [unittest arguments]
+Usage: test_undisturbed.py --homefree COMMAND --library FILE --package DIRECTORY [unittest arguments]
 """
 
 import argparse
@@ -10,7 +10,7 @@ import sys
 import unittest
 
 import pythons
-from diagnosis import Folders
+from diagnosis import Directories
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--homefree", required=True)
@@ -80,10 +80,10 @@ WAYS = {
 
 class Undisturbed(unittest.TestCase):
     def test_nothing_is_found(self):
-        folders = Folders()
-        self.addCleanup(folders.remove)
+        directories = Directories()
+        self.addCleanup(directories.remove)
 
-        def run(path, _, way, folder):
+        def run(path, _, way, directory):
             how = dict(WAYS[way])
             code = WORK
             parts = {"before": "", "begin": "", "end": "", "others": "2", **how.pop("code", {})}
@@ -93,11 +93,19 @@ class Undisturbed(unittest.TestCase):
                 path,
                 way,
                 pythons.run_python(
-                    arguments, path, code, folder, prelude="", PYTHONPATH=arguments.package, **how
+                    arguments,
+                    path,
+                    code,
+                    directory,
+                    prelude="",
+                    PYTHONPATH=arguments.package,
+                    **how,
                 ),
             )
 
-        tasks = [(*one, way, folders.new()) for one in pythons.pythons(some=True) for way in WAYS]
+        tasks = [
+            (*one, way, directories.new()) for one in pythons.pythons(some=True) for way in WAYS
+        ]
         self.assertTrue(tasks, "this machine has no CPython")
         for path, way, done in pythons.each(run, tasks):
             with self.subTest(path=path, way=way):

@@ -1,5 +1,5 @@
 /*
- * A correct program that keeps sampled blocks changing hands: threads that allocate, resize, fill
+ * A correct program that keeps guarded samples changing hands: threads that allocate, resize, fill
  * and free, children by fork and vfork meanwhile. "crowded" makes the process use all the mappings
  * that it may have first. Prints what it counted.
  */

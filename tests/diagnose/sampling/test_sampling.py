@@ -1,4 +1,4 @@
-"""Sampled blocks: an access to a freed block, or past the end of one, is found at the access, with
+"""Guarded samples: an access to a freed block, or past the end of one, is found at the access, with
 who allocated, who freed and who accessed; the program goes on. Correct programs have no finding
 while every allocation is sampled, and behave the same.
 
@@ -17,7 +17,7 @@ import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from diagnosis import TIMEOUT, Diagnosis, Folders, needs_names_of_modules  # noqa: E402
+from diagnosis import TIMEOUT, Diagnosis, Directories, needs_names_of_modules  # noqa: E402
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--homefree", required=True)
@@ -60,13 +60,13 @@ PROGRAMS = [
 class Sampling(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.folders = Folders()
-        cls.addClassCleanup(cls.folders.remove)
+        cls.directories = Directories()
+        cls.addClassCleanup(cls.directories.remove)
 
     def diagnose(self, *command, sample="1", options=(), **more):
         options = ["--sample", sample, *options]
-        folder = self.folders.new()
-        return Diagnosis(arguments.homefree, command, folder=folder, options=options, **more)
+        directory = self.directories.new()
+        return Diagnosis(arguments.homefree, command, directory=directory, options=options, **more)
 
     def test_wrong_accesses_are_found_where_they_happen(self):
         for name, (printed, rule, count, freer, (function, symbol)) in ACCESSES.items():
@@ -124,14 +124,14 @@ class Sampling(unittest.TestCase):
 
     def test_places_of_an_earlier_report_are_always_sampled(self):
         first = self.diagnose(arguments.accesses, "read-freed")
-        sites = ["--sites", str(first.folder)]
+        sites = ["--sites", str(first.directory)]
         run = self.diagnose(arguments.accesses, "write-freed", sample="1000000", options=sites)
         self.assertEqual([f["rule"] for f in run.report["findings"]], [AFTER], run.errors)
 
     def test_terminal_names_the_three_places(self):
         run = self.diagnose(arguments.accesses, "read-freed")
         text = subprocess.run(
-            [arguments.homefree, "report", str(run.folder)], capture_output=True, timeout=TIMEOUT
+            [arguments.homefree, "report", str(run.directory)], capture_output=True, timeout=TIMEOUT
         ).stdout.decode()
         self.assertRegex(text, r"allocated +take .*\n +freed +give .*\n +accessed +look ")
         for title in ("allocation", "free", "access"):

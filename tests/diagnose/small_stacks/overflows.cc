@@ -45,10 +45,10 @@ static void on_overflow(int)
 static __attribute__((noinline)) void call_with(size_t left, void (*function)())
 {
     const size_t all = static_cast<size_t>(static_cast<char *>(__builtin_frame_address(0)) - stack);
-    char *room = static_cast<char *>(alloca(all - left));
-    __asm__ volatile("" : "+r"(room));
+    char *capacity = static_cast<char *>(alloca(all - left));
+    __asm__ volatile("" : "+r"(capacity));
     function();
-    __asm__ volatile("" : "+r"(room));
+    __asm__ volatile("" : "+r"(capacity));
 }
 
 static void *overflow(void *)

@@ -49,10 +49,10 @@ class Coroutines(DiagnosisTest):
     def test_diagnosed(self):
         for case in ("correct", "faulty"):
             for mode, options in (("count", []), ("report", []), ("report", ["--sample", "1"])):
-                folder = self.folders.new()
+                directory = self.directories.new()
                 command = [arguments.coroutines, case]
                 run = Diagnosis(
-                    arguments.homefree, command, mode=mode, folder=folder, options=options
+                    arguments.homefree, command, mode=mode, directory=directory, options=options
                 )
                 self.assertEqual(run.status, 0, run.errors)
                 self.check(run.output, DIAGNOSE)
@@ -69,9 +69,13 @@ class Overflows(DiagnosisTest):
 
     def test_diagnosed(self):
         for mode, options in (("count", []), ("report", []), ("report", ["--sample", "1"])):
-            folder = self.folders.new()
+            directory = self.directories.new()
             run = Diagnosis(
-                arguments.homefree, [arguments.overflows], mode=mode, folder=folder, options=options
+                arguments.homefree,
+                [arguments.overflows],
+                mode=mode,
+                directory=directory,
+                options=options,
             )
             self.assertEqual((run.status, run.output), (0, "survived\n"), run.errors)
             self.assertEqual(run.report["processes"][0]["dropped"], 0)
@@ -86,7 +90,7 @@ class Unended(DiagnosisTest):
                 run = Diagnosis(
                     arguments.homefree,
                     [arguments.unended, case],
-                    folder=self.folders.new(),
+                    directory=self.directories.new(),
                     options=["--sample", sample],
                 )
                 self.assertEqual((run.status, run.output), (0, "survived\n"), run.errors)

@@ -1,7 +1,7 @@
 /*
- * A seed of the target `live`: a small shared object that looks like the copy of libhomefree that
- * is the heap, with one stub and one foreign allocator, the dynamic linker's lists, and slots of
- * functions that allocate and free. seeds.py puts it where it would be loaded.
+ * A seed of the target `live`: a small shared object that looks like the instance of libhomefree
+ * that is the heap, with one stub and one foreign allocator, the dynamic linker's lists, and slots
+ * of functions that allocate and free. seeds.py puts it where it would be loaded.
  */
 #include "alloc/heap/instance.h"
 #include "loader/record/live_state.h"

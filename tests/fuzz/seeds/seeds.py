@@ -22,9 +22,9 @@ CC = shlex.split(os.environ.get("CC", "cc"))
 
 
 def put(target, name, content):
-    folder = OUT / target
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    directory = OUT / target
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / name).write_bytes(content if isinstance(content, bytes) else content.encode())
 
 
 def compiled(name, source, *options, compiler=None):

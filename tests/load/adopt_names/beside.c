@@ -1,4 +1,4 @@
-/* What a plugin loads from its own folder. */
+/* What a plugin loads from its own directory. */
 extern int beside(void);
 
 int beside(void)

@@ -17,14 +17,14 @@ from pathlib import Path
 
 class Names(unittest.TestCase):
     def setUp(self):
-        self.folder = Path(tempfile.mkdtemp(prefix="homefree-names-"))
-        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
-        (self.folder / "cache").mkdir(mode=0o700)
-        self.runner = self.folder / "runner"
+        self.directory = Path(tempfile.mkdtemp(prefix="homefree-names-"))
+        self.addCleanup(shutil.rmtree, self.directory, ignore_errors=True)
+        (self.directory / "cache").mkdir(mode=0o700)
+        self.runner = self.directory / "runner"
         shutil.copy(RUNNER, self.runner)
-        shutil.copy(PLUG, self.folder / "libplug.so.1")
-        shutil.copy(BESIDE, self.folder / "beside.so")
-        (self.folder / "libplug.so").symlink_to("libplug.so.1")
+        shutil.copy(PLUG, self.directory / "libplug.so.1")
+        shutil.copy(BESIDE, self.directory / "beside.so")
+        (self.directory / "libplug.so").symlink_to("libplug.so.1")
 
     def opened(self, *names, runner=None, **environment):
         result = subprocess.run(
@@ -32,11 +32,11 @@ class Names(unittest.TestCase):
             capture_output=True,
             text=True,
             timeout=60,
-            cwd=self.folder,
+            cwd=self.directory,
             env={
                 **os.environ,
                 "LD_LIBRARY_PATH": str(Path(LIBRARY).parent),
-                "XDG_CACHE_HOME": str(self.folder / "cache"),
+                "XDG_CACHE_HOME": str(self.directory / "cache"),
                 "HOMEFREE_CONF": "adopt:all",
                 **environment,
             },
@@ -46,33 +46,33 @@ class Names(unittest.TestCase):
 
     def test_all_names_of_a_file_are_one_object(self):
         names = [
-            self.folder / "libplug.so.1",
+            self.directory / "libplug.so.1",
             "libplug.so",
             "libplug.so.1",
             "./libplug.so",
             "$ORIGIN/libplug.so",
-            f"${{ORIGIN}}/../{self.folder.name}/libplug.so.1",
+            f"${{ORIGIN}}/../{self.directory.name}/libplug.so.1",
         ]
         self.assertEqual(self.opened(*names), "adopted")
         self.assertEqual(self.opened(*reversed(names)), "adopted")
 
     def test_a_copy_that_cannot_be_loaded_is_not_missed(self):
-        file = self.folder / "libplug.so.1"
+        file = self.directory / "libplug.so.1"
         self.assertEqual(self.opened(file), "adopted")
-        (copy,) = (self.folder / "cache/homefree/adopted").glob("*libplug.so.1")
+        (copy,) = (self.directory / "cache/homefree/adopted").glob("*libplug.so.1")
         with copy.open("r+b") as bytes:
             bytes.write(b"torn")
         self.assertEqual(self.opened(file, **ROOM), "not adopted")
 
     def test_addresses_that_do_not_begin_at_0(self):
-        file = self.folder / "prelinked.so"
+        file = self.directory / "prelinked.so"
         shutil.copy(PRELINKED, file)
         self.assertEqual(self.opened(file, **ROOM), "not adopted")
 
     def test_a_file_that_changes_while_it_is_loaded(self):
-        new = shutil.copy(PLUG, self.folder / "new.so")
+        new = shutil.copy(PLUG, self.directory / "new.so")
         out = self.opened(
-            self.folder / "libplug.so.1", new, runner=REPLACED_RUNNER, HOMEFREE_CONF=""
+            self.directory / "libplug.so.1", new, runner=REPLACED_RUNNER, HOMEFREE_CONF=""
         )
         self.assertEqual(out, "3")
 
@@ -90,12 +90,12 @@ class Names(unittest.TestCase):
 
     def test_a_library_that_another_stands_for_is_not_loaded(self):
         for name in ("one", "other"):
-            (self.folder / name).mkdir()
-            shutil.copy(ONCE, self.folder / name / "libonce.so.1")
-        shutil.copy(NEEDS, self.folder / "other/needs.so")
+            (self.directory / name).mkdir()
+            shutil.copy(ONCE, self.directory / name / "libonce.so.1")
+        shutil.copy(NEEDS, self.directory / "other/needs.so")
         out = self.opened(
-            self.folder / "one/libonce.so.1",
-            self.folder / "other/needs.so",
+            self.directory / "one/libonce.so.1",
+            self.directory / "other/needs.so",
             runner=ONCE_RUNNER,
             HOMEFREE_CONF="",
             **ROOM,

@@ -5,7 +5,7 @@ tensorflow's library of 788 MB was, in each process and for each of the 94 modul
 
 Usage: test_adopt_once.py RUNNER LARGE REFUSED ADOPTED USER [unittest arguments]
   LARGE    has no allocator; REFUSED has one that cannot be adopted
-  USER     needs LARGE, which it finds in the folder above its own
+  USER     needs LARGE, which it finds in the directory above its own
 """
 
 import os
@@ -22,14 +22,14 @@ ENOTSUP = -95
 
 class Once(unittest.TestCase):
     def setUp(self):
-        self.folder = Path(tempfile.mkdtemp(prefix="homefree-adopt-once-"))
-        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
-        self.cache = self.folder / "cache"
+        self.directory = Path(tempfile.mkdtemp(prefix="homefree-adopt-once-"))
+        self.addCleanup(shutil.rmtree, self.directory, ignore_errors=True)
+        self.cache = self.directory / "cache"
         self.cache.mkdir(mode=0o700)
         self.list = self.cache / "homefree/adopted/nothing-inside"
 
     def take(self, path, to=None):
-        target = self.folder / (to or Path(path).name)
+        target = self.directory / (to or Path(path).name)
         target.parent.mkdir(exist_ok=True)
         shutil.copy2(path, target)
         return target
@@ -55,8 +55,8 @@ class Once(unittest.TestCase):
 
     def test_nothing_inside(self):
         large = self.take(LARGE)
-        (self.folder / "link").symlink_to(".")
-        paths = (large, large, self.folder / "link" / large.name)
+        (self.directory / "link").symlink_to(".")
+        paths = (large, large, self.directory / "link" / large.name)
         self.assertEqual(self.adopt(large), [(0, True, str(large))])
         self.assertEqual(self.adopt(*paths), [(0, False, str(path)) for path in paths])
         os.utime(large)
@@ -81,8 +81,8 @@ class Once(unittest.TestCase):
         ((result, read, why),) = self.adopt(refused)
         self.assertEqual((result, read), (ENOTSUP, True))
         self.assertIn("_mi_page", why)
-        (self.folder / "link").symlink_to(".")
-        for path in (refused, self.folder / "link" / refused.name):
+        (self.directory / "link").symlink_to(".")
+        for path in (refused, self.directory / "link" / refused.name):
             self.assertEqual(self.adopt(path), [(ENOTSUP, False, why)])
 
     def test_adopted(self):
@@ -92,7 +92,7 @@ class Once(unittest.TestCase):
 
     def test_debug_file_comes(self):
         """It may have the names that a stripped file has not."""
-        adopted, debug = self.take(ADOPTED), self.folder / "names"
+        adopted, debug = self.take(ADOPTED), self.directory / "names"
         for command in (("objcopy", "--only-keep-debug", adopted, debug), ("strip", adopted)):
             if shutil.which(command[0]) is None:
                 self.skipTest("binutils are missing")

@@ -21,8 +21,8 @@ del sys.argv[1 : 1 + len(PROGRAMS)]
 
 class Program(unittest.TestCase):
     def setUp(self):
-        self.folder = tempfile.mkdtemp(prefix="homefree-adopt-program-")
-        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+        self.directory = tempfile.mkdtemp(prefix="homefree-adopt-program-")
+        self.addCleanup(shutil.rmtree, self.directory, ignore_errors=True)
 
     def fine(self, *command, **environment):
         result = subprocess.run(
@@ -30,7 +30,7 @@ class Program(unittest.TestCase):
             capture_output=True,
             text=True,
             timeout=120,
-            env={**os.environ, "XDG_CACHE_HOME": self.folder, **environment},
+            env={**os.environ, "XDG_CACHE_HOME": self.directory, **environment},
         )
         said = f"{command}: {result.stderr}"
         self.assertEqual((result.returncode, result.stdout), (0, "fine\n"), said)
@@ -58,7 +58,7 @@ class Program(unittest.TestCase):
                 self.assertIn("nothing is adopted", said)
 
     def test_diagnosed(self):
-        report = f"--report={self.folder}/report"
+        report = f"--report={self.directory}/report"
         for command in self.each("shared", "deep"):
             self.fine(HOMEFREE, "run", "--diagnose", report, "--adopt", *command)
 

@@ -18,9 +18,9 @@ CHILD = "child 0 libhomefree-preload.so gone"
 
 class Case(unittest.TestCase):
     def setUp(self):
-        self.folder = Path(tempfile.mkdtemp(prefix="homefree-adopt-run-"))
-        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
-        self.environment = {**os.environ, "XDG_CACHE_HOME": str(self.folder)}
+        self.directory = Path(tempfile.mkdtemp(prefix="homefree-adopt-run-"))
+        self.addCleanup(shutil.rmtree, self.directory, ignore_errors=True)
+        self.environment = {**os.environ, "XDG_CACHE_HOME": str(self.directory)}
         self.environment.pop("LD_PRELOAD", None)
 
     def run_it(self, *command):
@@ -38,7 +38,7 @@ class Case(unittest.TestCase):
         self.assertEqual(sorted(result.stdout.splitlines()), sorted(lines))
 
     def copies(self):
-        return [path.name for path in self.folder.glob("homefree/adopted/*.so.1")]
+        return [path.name for path in self.directory.glob("homefree/adopted/*.so.1")]
 
 
 class Adopted(Case):
@@ -90,7 +90,7 @@ class NotAdopted(Case):
         self.assertIn("is not adopted: ", result.stderr)
 
     def test_a_cache_that_cannot_stand_in_the_environment(self):
-        cache = self.folder / "a cache"
+        cache = self.directory / "a cache"
         cache.mkdir(mode=0o700)
         self.environment["XDG_CACHE_HOME"] = str(cache)
         result = self.run_it("--adopt", VENDOR)

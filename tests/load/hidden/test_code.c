@@ -369,10 +369,10 @@ END_TEST
 
 /* ---- writing -------------------------------------------------------------------------------- */
 
-static size_t through(uint32_t before, size_t room, uint64_t slot, uint32_t words[4])
+static size_t through(uint32_t before, size_t capacity, uint64_t slot, uint32_t words[4])
 {
     memset(words, 0, HF_CODE_JUMP_MAX);
-    return code->jump_through((const unsigned char *)&before, room, HERE, slot,
+    return code->jump_through((const unsigned char *)&before, capacity, HERE, slot,
                               (unsigned char *)words);
 }
 

@@ -32,9 +32,9 @@ BUSY, NOTSUP, NOEXEC = 16, 95, 8
 
 class Case(unittest.TestCase):
     def setUp(self):
-        self.folder = Path(tempfile.mkdtemp(prefix="homefree-hidden-"))
-        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
-        self.cache = self.folder / "cache"
+        self.directory = Path(tempfile.mkdtemp(prefix="homefree-hidden-"))
+        self.addCleanup(shutil.rmtree, self.directory, ignore_errors=True)
+        self.cache = self.directory / "cache"
         self.cache.mkdir(mode=0o700)
         self.environment = {**os.environ, "XDG_CACHE_HOME": str(self.cache)}
 
@@ -160,17 +160,17 @@ class Cache(Case):
         self.assertEqual(copy.stat().st_mode & 0o777, 0o600)
 
     def test_a_changed_file_gets_another_copy(self):
-        file = self.folder / "module.so"
+        file = self.directory / "module.so"
         shutil.copy(self.module("inner-c-O2"), file)
         _, first = self.asked(file)
-        shutil.copy(self.module("inner-c-O0"), self.folder / "new.so")
-        os.replace(self.folder / "new.so", file)
+        shutil.copy(self.module("inner-c-O0"), self.directory / "new.so")
+        os.replace(self.directory / "new.so", file)
         _, second = self.asked(file)
         self.assertNotEqual(first, second)
         self.assertEqual(self.copies(), [Path(second)])
 
     def test_copies_of_files_that_are_gone_are_removed(self):
-        file = self.folder / "module.so"
+        file = self.directory / "module.so"
         shutil.copy(self.module("inner-c-O2"), file)
         self.asked(file)
         file.unlink()
@@ -186,7 +186,7 @@ class Cache(Case):
             self.assertEqual(self.asked(file), (1, copy))
             self.assertEqual(Path(copy).read_bytes(), whole)
 
-    def test_a_folder_in_which_others_write_is_not_used(self):
+    def test_a_directory_in_which_others_write_is_not_used(self):
         (self.cache / "homefree/adopted").mkdir(parents=True)
         (self.cache / "homefree/adopted").chmod(0o777)
         result, copy = self.asked(self.module("inner-c-O2"))
@@ -197,7 +197,7 @@ class Cache(Case):
     def test_a_link_in_place_of_a_copy_is_not_followed(self):
         file = self.module("inner-c-O2")
         _, copy = self.asked(file)
-        victim = self.folder / "victim"
+        victim = self.directory / "victim"
         shutil.move(copy, victim)
         os.symlink(victim, copy)
         before = victim.read_bytes()
@@ -206,7 +206,7 @@ class Cache(Case):
         self.assertEqual(victim.read_bytes(), before)
 
     def test_without_a_cache_the_copy_goes_with_the_process(self):
-        file = self.folder / "module.so"
+        file = self.directory / "module.so"
         shutil.copy(self.module("inner-c-O2"), file)
         for name in ("XDG_CACHE_HOME", "HOME"):
             self.environment.pop(name, None)
@@ -215,7 +215,7 @@ class Cache(Case):
         self.assertFalse(Path(copy).exists())
         self.succeeds("crossings", file)
         self.assertEqual(
-            [entry.name for entry in self.folder.iterdir() if entry.is_file()], ["module.so"]
+            [entry.name for entry in self.directory.iterdir() if entry.is_file()], ["module.so"]
         )
 
     def test_many_processes_at_once(self):
@@ -276,7 +276,7 @@ class Refused(Case):
         self.assertIn("loaded already", output)
 
     def test_a_stripped_file_is_loaded_as_it_is(self):
-        file = self.folder / "module.so"
+        file = self.directory / "module.so"
         subprocess.run(["strip", "-s", "-o", file, self.module("inner-c-O2")], check=True)
         self.assertEqual(self.asked(file), (0, str(file)))
 
@@ -285,14 +285,14 @@ class Refused(Case):
         self.assertEqual(self.asked(runner), (0, runner))
 
     def test_a_stripped_file_with_its_debug_file(self):
-        file = self.folder / "module.so"
+        file = self.directory / "module.so"
         subprocess.run(["strip", "-s", "-o", file, self.module("inner-c-O2")], check=True)
         subprocess.run(
             [
                 "objcopy",
                 "--only-keep-debug",
                 self.module("inner-c-O2"),
-                self.folder / "module.so.debug",
+                self.directory / "module.so.debug",
             ],
             check=True,
         )
@@ -303,11 +303,11 @@ class Refused(Case):
 
     def test_no_module_at_all(self):
         self.refused("/bin", 21)
-        self.refused(self.folder / "missing.so", 2)
-        text = self.folder / "text.so"
+        self.refused(self.directory / "missing.so", 2)
+        text = self.directory / "text.so"
         text.write_text("this is no object")
         self.refused(text, NOEXEC)
-        cut = self.folder / "cut.so"
+        cut = self.directory / "cut.so"
         cut.write_bytes(self.module("inner-c-O2").read_bytes()[:100000])
         self.assertLess(self.asked(cut)[0], 0)
 
@@ -330,12 +330,12 @@ class Inspect(Case):
 
     def test_what_cannot(self):
         self.assertIn("_mi_page_alloc", self.inspected(options.doubles[1])["not-adoptable"])
-        file = self.folder / "module.so"
+        file = self.directory / "module.so"
         subprocess.run(["strip", "-s", "-o", file, self.module("inner-c-O2")], check=True)
         self.assertIn("no names", self.inspected(file)["not-adoptable"])
 
     def test_in_an_archive(self):
-        archive = self.folder / "some.zip"
+        archive = self.directory / "some.zip"
         with zipfile.ZipFile(archive, "w") as writer:
             writer.write(self.module("inner-c-O2"), "some/inner.so")
         self.assertIn("adoptable", self.inspected(archive))
@@ -367,7 +367,7 @@ class Symbols(Case):
         at, form = {"value": (8, "<Q"), "size": (16, "<Q"), "info": (4, "<B")}[field]
         (before,) = struct.unpack_from(form, content, offset + at)
         struct.pack_into(form, content, offset + at, value(before))
-        file = self.folder / f"lies-{name}-{field}.so"
+        file = self.directory / f"lies-{name}-{field}.so"
         file.write_bytes(content)
         return file
 

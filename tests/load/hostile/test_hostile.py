@@ -25,9 +25,9 @@ EFBIG = 27
 
 class Case(unittest.TestCase):
     def setUp(self):
-        self.folder = Path(tempfile.mkdtemp(prefix="homefree-hostile-"))
-        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
-        self.cache = self.folder / "cache"
+        self.directory = Path(tempfile.mkdtemp(prefix="homefree-hostile-"))
+        self.addCleanup(shutil.rmtree, self.directory, ignore_errors=True)
+        self.cache = self.directory / "cache"
         self.cache.mkdir(mode=0o700)
         self.environment = {
             **os.environ,
@@ -187,7 +187,7 @@ class Refusals(Case):
         self.assertEqual(self.asked(REFUSED), first)
 
     def test_go_with_their_file(self):
-        file = self.folder / "module.so"
+        file = self.directory / "module.so"
         shutil.copy(REFUSED, file)
         self.asked(file)
         self.assertEqual(len(self.kept("*.refused")), 1)

@@ -21,11 +21,11 @@ HEAPS = [name for name in FILES if "-heaps-" in name]
 
 class Case(unittest.TestCase):
     def setUp(self):
-        self.folder = Path(tempfile.mkdtemp(prefix="homefree-release-only-"))
-        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+        self.directory = Path(tempfile.mkdtemp(prefix="homefree-release-only-"))
+        self.addCleanup(shutil.rmtree, self.directory, ignore_errors=True)
         self.environment = {
             **os.environ,
-            "XDG_CACHE_HOME": str(self.folder),
+            "XDG_CACHE_HOME": str(self.directory),
             "GLIBC_TUNABLES": "glibc.rtld.optional_static_tls=16384",
         }
 

@@ -24,12 +24,12 @@ class Audited(unittest.TestCase):
             "preloaded": (preload, [module]),
             "diagnosed": (diagnose, [module]),
         }.items():
-            with self.subTest(way=way), tempfile.TemporaryDirectory() as folder:
+            with self.subTest(way=way), tempfile.TemporaryDirectory() as directory:
                 variables = {
                     **os.environ,
-                    "LD_PROFILE_OUTPUT": folder,
-                    "SOTRUSS_OUTNAME": f"{folder}/calls",
-                    "HOMEFREE_DIAGNOSE": f"mode:strict,quiet:1,folder:{folder}",
+                    "LD_PROFILE_OUTPUT": directory,
+                    "SOTRUSS_OUTNAME": f"{directory}/calls",
+                    "HOMEFREE_DIAGNOSE": f"mode:strict,quiet:1,directory:{directory}",
                     **environment,
                 }
                 if library:

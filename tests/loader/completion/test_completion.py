@@ -1,7 +1,7 @@
 """The completion of bash, zsh and fish offers every command, option and rule that there is. Each
 shell that is installed is asked as its user would.
 
-Usage: test_completion.py HOMEFREE FOLDER [unittest arguments]
+Usage: test_completion.py HOMEFREE DIRECTORY [unittest arguments]
 """
 
 import json
@@ -15,7 +15,7 @@ import sys
 import tempfile
 import unittest
 
-HOMEFREE, FOLDER = (os.path.abspath(path) for path in (sys.argv.pop(1), sys.argv.pop(1)))
+HOMEFREE, DIRECTORY = (os.path.abspath(path) for path in (sys.argv.pop(1), sys.argv.pop(1)))
 
 
 def output_of(*arguments):
@@ -42,8 +42,12 @@ class Shell:
             capture_output=True,
             text=True,
             timeout=60,
-            cwd=self.folder,
-            env={**os.environ, "PATH": f"{self.folder}:{os.environ['PATH']}", "HOME": self.folder},
+            cwd=self.directory,
+            env={
+                **os.environ,
+                "PATH": f"{self.directory}:{os.environ['PATH']}",
+                "HOME": self.directory,
+            },
         )
         self.assertEqual((done.returncode, done.stderr), (0, ""), done)
         return done.stdout
@@ -54,10 +58,10 @@ class Shell:
             raise unittest.SkipTest(f"{cls.name} is not installed")
 
     def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="homefree-test-")
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
-        os.symlink(HOMEFREE, os.path.join(self.folder, "homefree"))
+        directory = tempfile.TemporaryDirectory(prefix="homefree-test-")
+        self.addCleanup(directory.cleanup)
+        self.directory = directory.name
+        os.symlink(HOMEFREE, os.path.join(self.directory, "homefree"))
 
     def test_commands(self):
         self.assertLessEqual({*COMMANDS, "help"}, self.offered("homefree "))
@@ -81,7 +85,7 @@ class Shell:
 class Bash(Shell, unittest.TestCase):
     name = "bash"
     start = ("bash", "--norc", "--noprofile", "-uec")
-    file = os.path.join(FOLDER, "homefree.bash")
+    file = os.path.join(DIRECTORY, "homefree.bash")
 
     def offered(self, line):
         words = line.split(" ")
@@ -96,7 +100,7 @@ class Bash(Shell, unittest.TestCase):
 class Fish(Shell, unittest.TestCase):
     name = "fish"
     start = ("fish", "--no-config", "-c")
-    file = os.path.join(FOLDER, "homefree.fish")
+    file = os.path.join(DIRECTORY, "homefree.fish")
 
     def offered(self, line):
         script = f"source {self.file}; complete -C '{line}'"
@@ -112,22 +116,22 @@ class Zsh(Shell, unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        folder = tempfile.TemporaryDirectory(prefix="homefree-test-")
-        cls.addClassCleanup(folder.cleanup)
-        os.symlink(HOMEFREE, os.path.join(folder.name, "homefree"))
-        cls.listed = os.path.join(folder.name, "words")
-        with open(os.path.join(folder.name, ".zshrc"), "w") as file:
+        directory = tempfile.TemporaryDirectory(prefix="homefree-test-")
+        cls.addClassCleanup(directory.cleanup)
+        os.symlink(HOMEFREE, os.path.join(directory.name, "homefree"))
+        cls.listed = os.path.join(directory.name, "words")
+        with open(os.path.join(directory.name, ".zshrc"), "w") as file:
             file.write(
-                f"fpath=({FOLDER} $fpath); autoload -Uz compinit; compinit -u -D\n"
+                f"fpath=({DIRECTORY} $fpath); autoload -Uz compinit; compinit -u -D\n"
                 f'compadd() {{ local -a _words; builtin compadd -O _words "$@"\n'
                 f'print -rl -- $_words >> {cls.listed}; builtin compadd "$@"; }}\n'
                 "LISTMAX=9999; PS1='rea''dy> '\n"
             )
         pid, cls.terminal = pty.fork()
         if pid == 0:
-            os.chdir(folder.name)
-            path = f"{folder.name}:{os.environ['PATH']}"
-            home = {"HOME": folder.name, "ZDOTDIR": folder.name}
+            os.chdir(directory.name)
+            path = f"{directory.name}:{os.environ['PATH']}"
+            home = {"HOME": directory.name, "ZDOTDIR": directory.name}
             os.execvpe("zsh", ["zsh", "-i"], {"PATH": path, "TERM": "dumb", **home})
         cls.addClassCleanup(os.waitpid, pid, 0)
         cls.addClassCleanup(os.close, cls.terminal)

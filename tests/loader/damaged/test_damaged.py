@@ -60,16 +60,16 @@ def places(path):
 
 class Damaged(unittest.TestCase):
     def load(self, module, lines, library=None, environment=None):
-        with tempfile.TemporaryDirectory(prefix="homefree-damaged-") as folder:
+        with tempfile.TemporaryDirectory(prefix="homefree-damaged-") as directory:
             result = subprocess.run(
-                [program, module, f"{folder}/module.so"] + ([library] if library else []),
+                [program, module, f"{directory}/module.so"] + ([library] if library else []),
                 input="".join(f"{offset} {mask}\n" for offset, mask in lines),
                 capture_output=True,
                 text=True,
                 errors="replace",
                 env={
                     **os.environ,
-                    "HOMEFREE_DIAGNOSE": f"mode:report,quiet:1,folder:{folder}",
+                    "HOMEFREE_DIAGNOSE": f"mode:report,quiet:1,directory:{directory}",
                     **(environment or {}),
                 },
             )

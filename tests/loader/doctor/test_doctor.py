@@ -1,7 +1,7 @@
 """The built command `homefree doctor`: what it finds in real processes, and how those may end.
 
-Usage: test_doctor.py HOMEFREE LIBHOMEFREE PACKAGE-FOLDER [unittest arguments]. The compiler is $CC,
-or cc. An empty PACKAGE-FOLDER: the Python package was not built.
+Usage: test_doctor.py HOMEFREE LIBHOMEFREE PACKAGE-DIRECTORY [unittest arguments]. The compiler is $CC,
+or cc. An empty PACKAGE-DIRECTORY: the Python package was not built.
 """
 
 import ctypes.util
@@ -37,20 +37,20 @@ def environment(**more):
     return result
 
 
-class InFolder(unittest.TestCase):
-    """Each test has an empty folder; the helpers report what went wrong."""
+class InDirectory(unittest.TestCase):
+    """Each test has an empty directory; the helpers report what went wrong."""
 
     def setUp(self):
-        self.folder = Path(tempfile.mkdtemp(prefix="homefree-test-doctor-"))
-        self.addCleanup(shutil.rmtree, self.folder)
-        self.records = self.folder / "records"
+        self.directory = Path(tempfile.mkdtemp(prefix="homefree-test-doctor-"))
+        self.addCleanup(shutil.rmtree, self.directory)
+        self.records = self.directory / "records"
         self.records.mkdir()
 
     def tearDown(self):
         self.assertEqual(os.listdir(self.records), [], "the command left files behind")
 
     def build(self, name, source, *flags):
-        path, code = self.folder / name, self.folder / (name + ".c")
+        path, code = self.directory / name, self.directory / (name + ".c")
         code.write_text(source)
         subprocess.run([*CC, *EXACT, str(code), *flags, "-o", str(path)], check=True)
         return str(path)
@@ -134,7 +134,7 @@ def object_named(process, part):
     return next(each for each in process["objects"] if part in os.path.basename(each["path"]))
 
 
-class Facts(InFolder):
+class Facts(InDirectory):
     """The report about processes that end normally."""
 
     def test_plain_program(self):
@@ -163,12 +163,12 @@ class Facts(InFolder):
         archive = Path("/usr/lib/x86_64-linux-gnu/libjemalloc_pic.a")
         if not archive.exists():
             self.skipTest("no libjemalloc_pic.a")
-        (self.folder / "m.map").write_text("{ global: enter; local: *; };\n")
+        (self.directory / "m.map").write_text("{ global: enter; local: *; };\n")
         return self.build(
             "hidden.so",
             source,
             *("-shared", "-fPIC", str(archive), "-lpthread", "-lm", "-lstdc++"),
-            f"-Wl,--version-script={self.folder}/m.map",
+            f"-Wl,--version-script={self.directory}/m.map",
         )
 
     def test_hidden_jemalloc(self):
@@ -224,7 +224,7 @@ class Facts(InFolder):
             "typedef void release(void *);\n"
             "static void __attribute__((noinline)) page_free(void) { abort(); }\n"
             "static void __attribute__((noinline)) left_free(void) {"
-            f' ((void (*)(void))dlsym(dlopen("{self.folder}/left.so", RTLD_NOW), "leave"))();'
+            f' ((void (*)(void))dlsym(dlopen("{self.directory}/left.so", RTLD_NOW), "leave"))();'
             " abort(); }\n"
             "void enter(int own) {\n"
             ' void *volatile null = 0, *volatile block = strdup(own == 6 ? "at hand" : "");\n'
@@ -342,7 +342,7 @@ class Facts(InFolder):
                 self.assertEqual(names["libc"]["users"], 0)
 
     def test_two_copies(self):
-        copy = self.folder / "libhomefree-0123abcd.so.1"
+        copy = self.directory / "libhomefree-0123abcd.so.1"
         shutil.copy(LIBRARY, copy)
         code = f"import ctypes; ctypes.CDLL({str(copy)!r})"
         process = self.process(1, "--", PYTHON, "-c", code)
@@ -355,7 +355,7 @@ class Facts(InFolder):
         real = subprocess.run(
             [*CC, "-print-file-name=libstdc++.so.6"], stdout=subprocess.PIPE, text=True, check=True
         ).stdout.strip()
-        copy = self.folder / "libstdc++-0123abcd.so.6"
+        copy = self.directory / "libstdc++-0123abcd.so.6"
         shutil.copy(real, copy)
         code = f"import ctypes; ctypes.CDLL({real!r}); ctypes.CDLL({str(copy)!r})"
         process = self.process(1, "--", PYTHON, "-c", code)
@@ -422,14 +422,14 @@ class Facts(InFolder):
         self.assertIn("Findings: none.\n", text)
 
     def test_output_file(self):
-        program, report = self.build("hello", HELLO), self.folder / "report"
+        program, report = self.build("hello", HELLO), self.directory / "report"
         result = self.run_doctor("-o", report, "--json", "--", "sh", "-c", f"echo out; {program}")
         self.assertEqual((result.returncode, result.stdout), (0, b"out\n"))
         self.check_shape(json.loads(report.read_text()))
-        self.refused(3, "cannot write", "-o", self.folder / "none/report", "--", program)
+        self.refused(3, "cannot write", "-o", self.directory / "none/report", "--", program)
 
     def test_library_with_a_space(self):
-        program, place = self.build("hello", HELLO), self.folder / "a place:b"
+        program, place = self.build("hello", HELLO), self.directory / "a place:b"
         place.mkdir()
         shutil.copy(LIBRARY, place / "libhomefree.so.1")
         self.process(0, "--library", place / "libhomefree.so.1", "--", program)
@@ -437,24 +437,24 @@ class Facts(InFolder):
 
     def test_default_command(self):
         # The command examines the Python that it belongs to, whatever comes first in PATH.
-        bin_folder = self.folder / "bin"
-        bin_folder.mkdir()
-        (bin_folder / "python3").symlink_to("/bin/false")
-        path = f"{bin_folder}:{os.environ['PATH']}"
+        bin_directory = self.directory / "bin"
+        bin_directory.mkdir()
+        (bin_directory / "python3").symlink_to("/bin/false")
+        path = f"{bin_directory}:{os.environ['PATH']}"
         if PACKAGE:
             process = self.process(0, env=environment(PATH=path, PYTHONPATH=PACKAGE))
             object_named(process, "_homefree.")
             self.assertIn("pymalloc", {each["name"] for each in process["allocators"]})
 
     def test_default_command_beside_the_command(self):
-        # As in a virtual environment; beside a command in a user's own folder there is no Python.
-        bin_folder = self.folder / "bin"
-        bin_folder.mkdir()
-        command = bin_folder / "homefree"
+        # As in a virtual environment; beside a command in a user's own directory there is no Python.
+        bin_directory = self.directory / "bin"
+        bin_directory.mkdir()
+        command = bin_directory / "homefree"
         shutil.copy(HOMEFREE, command)
-        named = self.folder / "named"
+        named = self.directory / "named"
         for path, env in (
-            (bin_folder / "python3", {}),
+            (bin_directory / "python3", {}),
             (named, {"HOMEFREE_PYTHON": str(named)}),
         ):
             shutil.copy("/bin/echo", path)
@@ -467,7 +467,7 @@ class Facts(InFolder):
             self.assertIn(f"{path} exited with status 0.\n".encode(), result.stdout)
 
 
-class Ends(InFolder):
+class Ends(InDirectory):
     """Programs that end in other ways than by returning from main()."""
 
     def test_crashes(self):
@@ -690,12 +690,12 @@ class Ends(InFolder):
     def test_cannot_run(self):
         self.refused(3, "cannot run '/nowhere/program': No such file", "--", "/nowhere/program")
         self.refused(3, "cannot run 'nowhere-to-be-found'", "--", "nowhere-to-be-found")
-        (self.folder / "plain").write_text("")
-        self.refused(3, "Permission denied", "--", self.folder / "plain")
+        (self.directory / "plain").write_text("")
+        self.refused(3, "Permission denied", "--", self.directory / "plain")
 
     def test_no_room_for_records(self):
         self.refused(
-            3, "cannot create a folder", "--", "true", env=environment(TMPDIR="/nowhere/at/all")
+            3, "cannot create a directory", "--", "true", env=environment(TMPDIR="/nowhere/at/all")
         )
 
     def test_request_of_others_is_ignored(self):
@@ -708,12 +708,12 @@ class Ends(InFolder):
             self.assertEqual((result.returncode, result.stderr), (0, b""), request)
 
 
-class Records(InFolder):
+class Records(InDirectory):
     """Reading records, and the messages about bad ones."""
 
     def record(self):
         program = self.build("hello", HELLO)
-        place = self.folder / "made"
+        place = self.directory / "made"
         place.mkdir(exist_ok=True)
         env = environment(LD_PRELOAD=LIBRARY, HOMEFREE_DOCTOR=f"exit:0:{place}")
         subprocess.run([program], env=env, check=True)
@@ -723,7 +723,7 @@ class Records(InFolder):
         return data
 
     def read(self, data):
-        path = self.folder / "record"
+        path = self.directory / "record"
         path.write_bytes(data)
         return self.run_doctor("--read", path)
 
@@ -733,7 +733,7 @@ class Records(InFolder):
         self.assertIn(b"at its end", result.stdout)
 
     def test_not_records(self):
-        path = self.folder / "record"
+        path = self.directory / "record"
         for data, message in (
             (b"", "it is empty"),
             (b"hello\n", "not a record"),
@@ -745,10 +745,10 @@ class Records(InFolder):
         ):
             path.write_bytes(data)
             self.refused(3, message, "--read", path)
-        self.refused(3, "cannot open", "--read", self.folder / "none")
-        self.refused(3, "not a regular file", "--read", self.folder)
-        os.mkfifo(self.folder / "fifo")
-        self.refused(3, "not a regular file", "--read", self.folder / "fifo")
+        self.refused(3, "cannot open", "--read", self.directory / "none")
+        self.refused(3, "not a regular file", "--read", self.directory)
+        os.mkfifo(self.directory / "fifo")
+        self.refused(3, "not a regular file", "--read", self.directory / "fifo")
         with open(path, "wb") as file:
             file.truncate(1 << 30)
         self.refused(3, "larger than any record", "--read", path)
@@ -811,12 +811,12 @@ class Records(InFolder):
         self.assertIn(b"/x?[31m?", result.stdout)
 
     def write(self, data):
-        path = self.folder / "record"
+        path = self.directory / "record"
         path.write_bytes(data)
         return path
 
 
-class Faces(InFolder):
+class Faces(InDirectory):
     """Usage, colours, rules, pages, and the other ways to call the command."""
 
     def test_wrong_usage(self):
@@ -905,11 +905,11 @@ class Faces(InFolder):
 
     @unittest.skipUnless(PACKAGE, "the Python package was not built")
     def test_module_without_the_command(self):
-        package = self.folder / "homefree"
+        package = self.directory / "homefree"
         shutil.copytree(Path(PACKAGE) / "homefree", package, symlinks=True)
         paths = package / "_paths.py"
         paths.write_text(re.sub(r"^BIN = .*$", 'BIN = "none"', paths.read_text(), flags=re.M))
-        env = environment(PYTHONPATH=str(self.folder), LD_LIBRARY_PATH=os.path.dirname(LIBRARY))
+        env = environment(PYTHONPATH=str(self.directory), LD_LIBRARY_PATH=os.path.dirname(LIBRARY))
         result = subprocess.run(
             [PYTHON, "-m", "homefree", "--help"], stderr=subprocess.PIPE, env=env, text=True
         )
@@ -924,7 +924,7 @@ class Faces(InFolder):
         # Python ignores SIGPIPE; the program must not inherit that.
         code = "grep -i '^SigIgn' /proc/self/status"
         module = self.as_module(
-            "doctor", "-o", self.folder / "report", "--", "sh", "-c", code
+            "doctor", "-o", self.directory / "report", "--", "sh", "-c", code
         ).stdout
         ignored = int(module.split()[1], 16)
         self.assertFalse(ignored & 1 << (signal.SIGPIPE - 1), module)

@@ -2,7 +2,7 @@
 are listed, with what each has mapped, also from outside. A null pointer that libarrow follows is
 not its allocators' business.
 
-Usage: test_wheels.py HOMEFREE FOLDER [unittest arguments]. FOLDER/cpython-VERSION are environments
+Usage: test_wheels.py HOMEFREE DIRECTORY [unittest arguments]. DIRECTORY/cpython-VERSION are environments
 with wheels. Exit status 77 if none has pyarrow.
 """
 
@@ -111,14 +111,14 @@ class Arrow(unittest.TestCase):
             rules = {each["rule"] for each in process["findings"]}
             self.assertIn("died", rules)
             self.assertNotIn("died-in-allocator", rules)
-            with tempfile.TemporaryDirectory(prefix="homefree-test-doctor-") as folder:
-                command = [HOMEFREE, "run", "--diagnose", "--report", folder, "--", python]
+            with tempfile.TemporaryDirectory(prefix="homefree-test-doctor-") as directory:
+                command = [HOMEFREE, "run", "--diagnose", "--report", directory, "--", python]
                 run = subprocess.run(
                     [*command, "-c", CRASH], stderr=subprocess.DEVNULL, timeout=100
                 )
                 self.assertEqual(run.returncode, -signal.SIGSEGV)
                 report = subprocess.run(
-                    [HOMEFREE, "report", "--json", folder], capture_output=True, timeout=100
+                    [HOMEFREE, "report", "--json", directory], capture_output=True, timeout=100
                 )
                 rules = {each["rule"] for each in json.loads(report.stdout)["findings"]}
                 self.assertNotIn("foreign-free", rules)

@@ -88,11 +88,11 @@ def needed(shared_object):
 class Package(unittest.TestCase):
     def setUp(self):
         # A blank and a plus in the name: both have broken generated build rules.
-        self.folder = Path(tempfile.mkdtemp(prefix="homefree c+make-"))
-        self.addCleanup(shutil.rmtree, self.folder)
-        self.prefix = self.install(self.folder / "first")
-        self.prefix.rename(self.folder / "moved")
-        self.prefix = self.folder / "moved"
+        self.directory = Path(tempfile.mkdtemp(prefix="homefree c+make-"))
+        self.addCleanup(shutil.rmtree, self.directory)
+        self.prefix = self.install(self.directory / "first")
+        self.prefix.rename(self.directory / "moved")
+        self.prefix = self.directory / "moved"
 
     def install(self, prefix):
         command, config, version = BUILT
@@ -138,7 +138,7 @@ class Package(unittest.TestCase):
         return result.stdout
 
     def project(self, text=PROJECT, below=BELOW):
-        source = self.folder / "source"
+        source = self.directory / "source"
         (source / "below").mkdir(parents=True, exist_ok=True)
         text = text.replace(
             "add_subdirectory",
@@ -156,7 +156,7 @@ class Package(unittest.TestCase):
         return source
 
     def configure(self, generator="Ninja", source=None):
-        build = self.folder / generator
+        build = self.directory / generator
         package = self.prefix / self.libdir / "cmake" / "homefree"
         return build, call(
             "cmake",
@@ -169,7 +169,7 @@ class Package(unittest.TestCase):
             f"-Dhomefree_DIR={package}",
             "-DCMAKE_C_COMPILER=" + CC[-1],
             # The linkers' lists of inputs, which CMake uses from 3.27 on, do not support a blank in
-            # the folder's name: everything would be linked each time.
+            # the directory's name: everything would be linked each time.
             "-DCMAKE_LINK_DEPENDS_USE_LINKER=OFF",
             "--no-warn-unused-cli",
         )
@@ -201,7 +201,7 @@ class Package(unittest.TestCase):
                 self.must("cmake", "--build", build)
                 self.assertEqual(times(), before)
                 time.sleep(1.1)
-                (self.folder / "source" / "api.txt").write_text("# nothing more\n")
+                (self.directory / "source" / "api.txt").write_text("# nothing more\n")
                 self.must("cmake", "--build", build)
                 self.assertEqual(exported(renamed), ["A MINE_1.0", "T PyInit_fast@@MINE_1.0"])
                 self.assertEqual(times()[0], before[0])
@@ -216,14 +216,14 @@ class Package(unittest.TestCase):
 
     def test_operators_are_the_shims_where_a_project_names_the_runtime(self):
         """As with static C++ libraries in modules in C, such as libzmq in pyzmq's."""
-        (self.folder / "new.c").write_text(
+        (self.directory / "new.c").write_text(
             "void *hf_stand_in_heap(void);\n"
             '__attribute__((visibility("hidden"))) void *_Znwm(unsigned long);\n'
             "void *_Znwm(unsigned long size) { return (void)size, hf_stand_in_heap(); }\n"
         )
-        self.must(*CC, "-fPIC", "-c", "-o", self.folder / "new.o", self.folder / "new.c")
+        self.must(*CC, "-fPIC", "-c", "-o", self.directory / "new.o", self.directory / "new.c")
         shim = self.prefix / self.libdir / "libhomefree_shim.a"
-        self.must("ar", "rs", shim, self.folder / "new.o")
+        self.must("ar", "rs", shim, self.directory / "new.o")
         for name in "stdc++", "-lstdc++":
             source = self.project(
                 "cmake_minimum_required(VERSION 3.15)\n"
@@ -290,7 +290,7 @@ class Package(unittest.TestCase):
             ("homefree_add_module(a a.c)", "find_package(Python COMPONENTS Interpreter Dev"),
             (imported.format("a") + "homefree_add_module(a a.c)", "use homefree_module(a)"),
         ]:
-            source = self.folder / "wrong"
+            source = self.directory / "wrong"
             source.mkdir(exist_ok=True)
             (source / "CMakeLists.txt").write_text(
                 "cmake_minimum_required(VERSION 3.15)\nproject(user NONE)\n"
@@ -337,7 +337,7 @@ class Package(unittest.TestCase):
             self.assertEqual(result.returncode, 0, result.stdout)
             self.must("cmake", "--build", build)
             for component in "mine", "Unspecified":
-                place = self.folder / component
+                place = self.directory / component
                 shutil.rmtree(place, ignore_errors=True)
                 self.must("cmake", "--install", build, "--prefix", place, "--component", component)
                 found = sorted(str(path.relative_to(place)) for path in place.rglob("*.so*"))
@@ -398,9 +398,9 @@ class Package(unittest.TestCase):
             ("0.5...1.0.0", True),
             ("2...3", False),
         ]:
-            build = self.folder / "versions"
+            build = self.directory / "versions"
             shutil.rmtree(build, ignore_errors=True)
-            source = self.folder / "find"
+            source = self.directory / "find"
             source.mkdir(exist_ok=True)
             (source / "CMakeLists.txt").write_text(
                 "cmake_minimum_required(VERSION 3.19)\nproject(user C)\n"

@@ -65,12 +65,12 @@ def exported(shared_object):
     return sorted(line.split(maxsplit=1)[1] for line in out.splitlines())
 
 
-class InFolder(unittest.TestCase):
-    """Each test has the name of an empty folder; the helpers report what went wrong."""
+class InDirectory(unittest.TestCase):
+    """Each test has the name of an empty directory; the helpers report what went wrong."""
 
     def setUp(self):
-        self.folder = Path(tempfile.mkdtemp(prefix="homefree-exports-"))
-        self.addCleanup(shutil.rmtree, self.folder)
+        self.directory = Path(tempfile.mkdtemp(prefix="homefree-exports-"))
+        self.addCleanup(shutil.rmtree, self.directory)
 
     def clean(self, *arguments):
         """Runs `homefree exports`, which must succeed and print nothing but the result."""
@@ -90,12 +90,12 @@ class InFolder(unittest.TestCase):
         return errors
 
     def file(self, name, content=""):
-        path = self.folder / name
+        path = self.directory / name
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
         return path
 
     def compile(self, source=MODULE_SOURCE, name="x.o", flags=()):
-        path = self.folder / name
+        path = self.directory / name
         subprocess.run(
             [*CC, "-fPIC", "-c", "-x", "c", "-", "-o", path, *flags],
             input=source.encode(),
@@ -132,7 +132,7 @@ class Dispatch(unittest.TestCase):
             self.assertIn(b"cannot write to stdout: No space left on device", result.stderr)
 
 
-class Arguments(InFolder):
+class Arguments(InDirectory):
     def test_help(self):
         for option in ("--help", "-h"):
             self.assertTrue(self.clean(option).startswith("Usage: homefree exports "))
@@ -171,7 +171,7 @@ class Arguments(InFolder):
 
     def test_names_that_are_not_modules(self):
         for name in ["9x", "my-module", "", "a..b", "a b", "x.", "dir/x", "é\u00a0"]:
-            out = self.folder / "out"
+            out = self.directory / "out"
             self.refused(
                 2, f"'{name}' is not a Python module name: ", "--module", "good", name, "-o", out
             )
@@ -245,12 +245,12 @@ class Arguments(InFolder):
             self.clean("--module", *("a" + letter for letter in letters[start : start + 16000]))
 
 
-class Objects(InFolder):
+class Objects(InDirectory):
     def test_objects_archives_and_shared_objects(self):
         object_file = self.compile()
-        archive = self.folder / "libx.a"
+        archive = self.directory / "libx.a"
         subprocess.run(["ar", "rcs", archive, object_file], check=True)
-        shared = self.folder / "x.so"
+        shared = self.directory / "x.so"
         subprocess.run([*CC, "-shared", "-o", shared, object_file], check=True)
         for path in (object_file, archive, shared):
             self.assertEqual(self.clean("--from-objects", path), SCRIPT_FOUND)
@@ -261,7 +261,7 @@ class Objects(InFolder):
         self.assertEqual(self.clean("--from-objects", other, self.compile()), SCRIPT_FOUND)
 
     def test_no_init_function_is_a_finding(self):
-        out = self.folder / "out"
+        out = self.directory / "out"
         other = self.compile("int PyInit_y(void); int f(void); int f(void) { return PyInit_y(); }")
         self.refused(
             1,
@@ -281,23 +281,23 @@ class Objects(InFolder):
     def test_files_that_cannot_be_read(self):
         text = self.file("text", "int x;\n")
         for path, why in [
-            (self.folder / "nowhere", "cannot be opened: No such file or directory"),
+            (self.directory / "nowhere", "cannot be opened: No such file or directory"),
             (text, "is not an object file"),
-            (self.folder, "is a directory"),
+            (self.directory, "is a directory"),
             (self.file("empty"), "is empty"),
         ]:
-            out = self.folder / "out"
+            out = self.directory / "out"
             errors = self.refused(3, why, "--module", "x", "--from-objects", path, "-o", out)
             self.assertIn(f"'{path}'", errors)
             self.assertFalse(out.exists())
 
     def test_a_thin_archive_is_refused_by_name(self):
-        archive = self.folder / "thin.a"
+        archive = self.directory / "thin.a"
         subprocess.run(["ar", "rcsT", archive, self.compile()], check=True)
         self.refused(3, "is a thin archive", "--from-objects", archive)
 
 
-class Symbols(InFolder):
+class Symbols(InDirectory):
     def test_a_list_with_comments(self):
         symbols = self.file("symbols", "# all\n\n  first\t# why\r\n_ZN1a1bEv\nfirst\n$last")
         out = self.clean("--symbols", symbols)
@@ -320,9 +320,9 @@ class Symbols(InFolder):
         ]:
             content = line if isinstance(line, bytes) else line.encode()
             symbols = self.file("symbols", b"# x\ngood\n" + content + b"\n")
-            errors = self.refused(2, message, "--symbols", symbols, "-o", self.folder / "out")
+            errors = self.refused(2, message, "--symbols", symbols, "-o", self.directory / "out")
             self.assertIn(f"{symbols}:3: ", errors)
-            self.assertFalse((self.folder / "out").exists())
+            self.assertFalse((self.directory / "out").exists())
 
     def test_an_empty_list_alone_is_a_finding(self):
         symbols = self.file("symbols", "# nothing\n")
@@ -330,22 +330,22 @@ class Symbols(InFolder):
         self.assertEqual(self.clean("--module", "x", "--symbols", symbols), SCRIPT_X)
 
     def test_a_list_that_cannot_be_read(self):
-        self.refused(3, "No such file", "--symbols", self.folder / "nowhere")
-        self.refused(3, "Is a directory", "--symbols", self.folder)
+        self.refused(3, "No such file", "--symbols", self.directory / "nowhere")
+        self.refused(3, "Is a directory", "--symbols", self.directory)
 
 
-class Output(InFolder):
+class Output(InDirectory):
     def write(self, path, module="x"):
         self.assertEqual(self.clean("--module", module, "-o", path), "")
 
     def test_a_new_file_has_the_permissions_of_one(self):
-        out = self.folder / "out"
+        out = self.directory / "out"
         old = os.umask(0o027)
         self.addCleanup(os.umask, old)
         self.write(out)
         self.assertEqual(out.read_text(), SCRIPT_X)
         self.assertEqual(stat.S_IMODE(out.stat().st_mode), 0o640)
-        self.assertEqual(os.listdir(self.folder), ["out"])
+        self.assertEqual(os.listdir(self.directory), ["out"])
 
     def test_the_same_content_leaves_the_file_alone(self):
         out = self.file("out", SCRIPT_X)
@@ -365,13 +365,13 @@ class Output(InFolder):
             self.assertEqual(stat.S_IMODE(out.stat().st_mode), 0o604)
             self.assertNotEqual(out.stat().st_mtime, 1000)
             self.assertNotEqual(out.stat().st_ino, inode, "not written beside and renamed")
-            self.assertEqual(os.listdir(self.folder), ["out"])
+            self.assertEqual(os.listdir(self.directory), ["out"])
 
     def test_a_link_stays_a_link(self):
-        other = self.folder / "other"
+        other = self.directory / "other"
         other.mkdir()
         (other / "target").write_text("old")
-        link = self.folder / "link"
+        link = self.directory / "link"
         link.symlink_to("other/target")
         self.write(link)
         self.assertTrue(link.is_symlink())
@@ -379,7 +379,7 @@ class Output(InFolder):
 
     def test_what_is_no_regular_file_is_written_to_and_not_replaced(self):
         # A pipe instead of a device: as root, a faulty command would replace /dev/null.
-        pipe = self.folder / "pipe"
+        pipe = self.directory / "pipe"
         os.mkfifo(pipe)
         reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
         self.addCleanup(os.close, reader)
@@ -388,15 +388,20 @@ class Output(InFolder):
         self.assertEqual(os.read(reader, 4096).decode(), SCRIPT_X)
 
     def test_what_cannot_be_written_is_named(self):
-        out = self.folder / "nowhere" / "out"
+        out = self.directory / "nowhere" / "out"
         self.refused(
             3, f"cannot write '{out}': No such file or directory", "--module", "x", "-o", out
         )
         self.refused(
-            3, f"cannot write '{self.folder}': Is a directory", "--module", "x", "-o", self.folder
+            3,
+            f"cannot write '{self.directory}': Is a directory",
+            "--module",
+            "x",
+            "-o",
+            self.directory,
         )
         self.refused(3, "cannot write '': ", "--module", "x", "-o", "")
-        self.assertEqual(os.listdir(self.folder), [])
+        self.assertEqual(os.listdir(self.directory), [])
 
     def test_a_result_that_does_not_fit_leaves_the_old_one(self):
         out = self.file("out", "old")
@@ -407,14 +412,14 @@ class Output(InFolder):
         self.assertEqual(result.returncode, 3)
         self.assertIn(b"': File too large\n", result.stderr)
         self.assertEqual(out.read_text(), "old")
-        self.assertEqual(os.listdir(self.folder), ["out"])
+        self.assertEqual(os.listdir(self.directory), ["out"])
 
 
-class EndToEnd(InFolder):
+class EndToEnd(InDirectory):
     def link(self, *arguments):
-        script = self.folder / "exports.map"
+        script = self.directory / "exports.map"
         self.clean(*arguments, "-o", script)
-        shared = self.folder / "x.so"
+        shared = self.directory / "x.so"
         subprocess.run(
             [
                 *CC,
@@ -429,7 +434,7 @@ class EndToEnd(InFolder):
         return exported(shared)
 
     def test_without_a_script_the_helper_is_visible(self):
-        shared = self.folder / "x.so"
+        shared = self.directory / "x.so"
         subprocess.run([*CC, "-shared", "-o", shared, self.compile()], check=True)
         self.assertIn("T helper", exported(shared))
 
@@ -453,23 +458,23 @@ class EndToEnd(InFolder):
 
     def test_check_finds_what_initializes_the_module(self):
         self.link("--module", "x")
-        self.assertEqual(self.clean("--module", "pkg.x", "--check", self.folder / "x.so"), "")
+        self.assertEqual(self.clean("--module", "pkg.x", "--check", self.directory / "x.so"), "")
 
     def test_check_names_what_the_linker_did_not_miss(self):
         """The version script of another name hides the function that is there."""
         self.link("--module", "y")
         message = (
-            f"'{self.folder}/x.so' defines no PyInit_y and no PyModExport_y, so Python cannot "
+            f"'{self.directory}/x.so' defines no PyInit_y and no PyModExport_y, so Python cannot "
             "import it"
         )
-        self.refused(1, message, "--module", "y", "--check", self.folder / "x.so")
+        self.refused(1, message, "--module", "y", "--check", self.directory / "x.so")
         message = "defines no PyInitU_ida and no PyModExportU_ida, so"
-        self.refused(1, message, "--module", "ñ", "--check", self.folder / "x.so")
+        self.refused(1, message, "--module", "ñ", "--check", self.directory / "x.so")
 
     def test_check_refuses_other_files_and_options(self):
         text = self.file("text", "not a module")
         self.refused(3, "is not an object file", "--module", "x", "--check", text)
-        self.refused(3, "cannot be opened", "--module", "x", "--check", self.folder / "no")
+        self.refused(3, "cannot be opened", "--module", "x", "--check", self.directory / "no")
         message = "--check goes with --module alone"
         self.refused(2, message, "--module", "x", "--symbols", text, "--check", text)
 
@@ -480,11 +485,11 @@ class EndToEnd(InFolder):
             if shutil.which(f"ld.{linker}") is None:
                 continue
             chosen = ["-fuse-ld=" + linker, "-Wl,--no-undefined-version"]
-            script = self.folder / "x.map"
+            script = self.directory / "x.map"
             self.clean("--module", "pkg.x", "-o", script)
             for functions, source in SOURCES.items():
                 with self.subTest(linker, functions=functions):
-                    shared = self.folder / "x.so"
+                    shared = self.directory / "x.so"
                     command = [*CC, "-shared", *chosen, "-o", shared, self.compile(source)]
                     command += [f"-Wl,--version-script={script}"]
                     done = subprocess.run(command, stderr=subprocess.PIPE, text=True)
@@ -497,8 +502,8 @@ class EndToEnd(InFolder):
         source = (EXPORT + "void *PyInit_x(void);\nvoid *PyInit_x(void) { return 0; }\n").replace(
             "_x", "U_n_rga"
         )
-        shared = self.folder / "x.so"
-        script = self.folder / "x.map"
+        shared = self.directory / "x.so"
+        script = self.directory / "x.map"
         self.clean("--module", "ñn", "pkg.nñ", "-o", script)
         command = [*CC, "-shared", "-o", shared, self.compile(source)]
         subprocess.run([*command, f"-Wl,--version-script={script}"], check=True)

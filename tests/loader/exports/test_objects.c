@@ -207,7 +207,7 @@ START_TEST(what_is_no_file_is_refused)
     ck_assert_int_eq(mkfifo(scratch_file, 0600), 0);
     ck_assert_int_eq(read_path(), -ENOEXEC); /* must not wait for a writer */
     unlink(scratch_file);
-    snprintf(scratch_file, sizeof scratch_file, "%s", scratch_folder);
+    snprintf(scratch_file, sizeof scratch_file, "%s", scratch_directory);
     ck_assert_int_eq(read_path(), -EISDIR);
 }
 END_TEST

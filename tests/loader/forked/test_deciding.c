@@ -7,8 +7,8 @@
 #include "suite.h"
 
 #include "alloc/owner/foreign.h"
+#include "alloc/owner/foreign_pages.h"
 #include "alloc/owner/libc_heap.h"
-#include "alloc/owner/pagemap.h"
 #include "loader/foreign/asking.h"
 #include "loader/foreign/mmap_tracking.h"
 #include "loader/foreign/silent.h"
@@ -97,14 +97,14 @@ static void fork_meanwhile(void *unused)
         in_child = true;
         decisions = 0;
         void *pages = map_pages();
-        must(decisions == 1 && hf_pagemap_id(pages) == NUMBER);
-        must(hf_pagemap_id(map_pages()) == NUMBER && decisions == 1);
+        must(decisions == 1 && hf_foreign_pages_id(pages) == NUMBER);
+        must(hf_foreign_pages_id(map_pages()) == NUMBER && decisions == 1);
         _exit(0);
     }
     pthread_barrier_wait(&forked);
     void *pages;
     must(pthread_join(thread, &pages) == 0);
-    must(decisions == 1 && hf_pagemap_id(pages) == NUMBER);
+    must(decisions == 1 && hf_foreign_pages_id(pages) == NUMBER);
     must(waitpid(child, &status, 0) == child && status == 0);
 }
 

@@ -1,6 +1,6 @@
 """What the tests of `homefree inspect` share: running it, and building the modules it looks at.
 
-The first argument of a test is the command, the second a folder with libhomefree.so.1, the third
+The first argument of a test is the command, the second a directory with libhomefree.so.1, the third
 libhomefree_shim.a. The compiler is $CC, or cc.
 """
 
@@ -34,12 +34,12 @@ inspect = Subcommand(HOMEFREE, "inspect")
 
 
 class InspectTest(SubcommandTest):
-    """Gives each test a folder and a compiler."""
+    """Gives each test a directory and a compiler."""
 
     command = inspect
 
     def file(self, name, content):
-        path = self.folder / name
+        path = self.directory / name
         path.parent.mkdir(parents=True, exist_ok=True)
         if isinstance(content, bytes):
             path.write_bytes(content)
@@ -49,7 +49,7 @@ class InspectTest(SubcommandTest):
 
     def build(self, name, source=MODULE, *flags, script=None, language="c"):
         """Builds a shared object; `script` is a version script."""
-        output = self.folder / name
+        output = self.directory / name
         output.parent.mkdir(parents=True, exist_ok=True)
         command = [*CC, "-O1", "-fPIC", "-shared", "-o", output, "-x", language]
         command += [self.file(f"{name}.{language}", source), "-x", "none"]
@@ -68,7 +68,7 @@ class InspectTest(SubcommandTest):
 
     def wheel(self, name, members, **options):
         """Writes a zip archive; `members`: name -> bytes or path."""
-        path = self.folder / name
+        path = self.directory / name
         path.parent.mkdir(parents=True, exist_ok=True)
         with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, **options) as archive:
             for member, content in members.items():

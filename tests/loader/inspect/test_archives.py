@@ -1,4 +1,4 @@
-"""`homefree inspect` of wheels, archives, folders and installed distributions: every shared object
+"""`homefree inspect` of wheels, archives, directories and installed distributions: every shared object
 in them is inspected, and its libraries are found where they will be installed.
 
 Usage: test_archives.py HOMEFREE LIBRARY SHIM [unittest arguments]
@@ -75,7 +75,7 @@ class Wheels(ArchiveTest):
         self.assertEqual(inspect(plain, self.wheel("y.whl", {"it.so": self.good})).returncode, 0)
 
     def test_a_vendored_library_is_found_in_the_wheel(self):
-        """Also from the folder from which an installer moves files to site-packages."""
+        """Also from the directory from which an installer moves files to site-packages."""
         library = self.build("libv.so", "int v(void); int v(void) { return 1; }")
         source = MODULE + "int v(void); int use(void); int use(void) { return v(); }"
         module = self.build(
@@ -111,10 +111,10 @@ class Wheels(ArchiveTest):
         self.assertEqual((container["objects"], container["left_out"]), (1, 4))
 
     def test_other_archives(self):
-        packed = self.folder / "x.tar.gz"
+        packed = self.directory / "x.tar.gz"
         with tarfile.open(packed, "w:gz") as archive:
             archive.add(self.bad, "x/it.so")
-            archive.add(self.folder, "x/folder", recursive=False)
+            archive.add(self.directory, "x/directory", recursive=False)
             link = tarfile.TarInfo("x/link.so")
             link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
             archive.addfile(link)
@@ -134,9 +134,9 @@ class Wheels(ArchiveTest):
 
     def test_nothing_is_left_on_the_disk(self):
         wheel = self.wheel("x.whl", {"x/it.so": self.good})
-        before = sorted(self.folder.rglob("*"))
-        inspect(wheel, cwd=self.folder, env={**os.environ, "TMPDIR": str(self.folder)})
-        self.assertEqual(sorted(self.folder.rglob("*")), before)
+        before = sorted(self.directory.rglob("*"))
+        inspect(wheel, cwd=self.directory, env={**os.environ, "TMPDIR": str(self.directory)})
+        self.assertEqual(sorted(self.directory.rglob("*")), before)
 
 
 class Pythons(ArchiveTest):
@@ -154,21 +154,21 @@ class Pythons(ArchiveTest):
         self.assertEqual(done.returncode, 3)
         self.assertIn(b"x.whl': the Python that read it ended", done.stderr)
 
-    def test_modules_of_the_current_folder_stay_out(self):
+    def test_modules_of_the_current_directory_stay_out(self):
         """A wheel may come with a file zipfile.py beside it."""
         for name in "zipfile", "posixpath", "io", "difflib", "importlib":
-            self.file(f"{name}.py", f"import os\nos.mknod('{self.folder}/ran')\n")
+            self.file(f"{name}.py", f"import os\nos.mknod('{self.directory}/ran')\n")
         self.wheel("x.whl", {"it.so": self.good})
-        done = inspect("x.whl", "--package", "nothing", cwd=self.folder)
+        done = inspect("x.whl", "--package", "nothing", cwd=self.directory)
         self.assertEqual(done.returncode, 3)
         self.assertIn(b"x.whl: 1 shared object, clean", done.stdout)
         self.assertIn(b"'nothing'", done.stderr)
-        self.assertFalse((self.folder / "ran").exists())
+        self.assertFalse((self.directory / "ran").exists())
 
 
-class Folders(ArchiveTest):
+class Directories(ArchiveTest):
     def test_objects_and_wheels_in_it(self):
-        site = self.folder / "site"
+        site = self.directory / "site"
         self.wheel("site/dist/w.whl", {"it.so": self.good})
         for place in "a/deep/it.so", "z.so":
             (site / place).parent.mkdir(parents=True, exist_ok=True)
@@ -180,7 +180,7 @@ class Folders(ArchiveTest):
         )
 
     def test_links_fifos_and_devices(self):
-        site = self.folder / "site"
+        site = self.directory / "site"
         site.mkdir()
         (site / "it.so").write_bytes(self.good.read_bytes())
         (site / "around").symlink_to(site)
@@ -189,19 +189,19 @@ class Folders(ArchiveTest):
         (site / "null.so").symlink_to("/dev/zero")
         os.mkfifo(site / "fifo.so")
         self.assertEqual(self.paths(site, status=0), [f"{site}/it.so"])
-        link = self.folder / "link"
+        link = self.directory / "link"
         link.symlink_to(site)
         self.assertEqual(self.paths(link, status=0), [f"{link}/it.so"])
 
     def test_a_damaged_shared_object_is_not_passed_over(self):
         self.file("site/it.so", b"\x7fELF damaged")
         self.file("site/libit.so.1.2", b"\x7fELF damaged")
-        done = inspect(self.folder / "site")
+        done = inspect(self.directory / "site")
         self.assertEqual(done.returncode, 3)
         self.assertEqual(done.stderr.count(b"\n"), 2)
 
-    def test_a_folder_that_cannot_be_read(self):
-        site = self.folder / "site"
+    def test_a_directory_that_cannot_be_read(self):
+        site = self.directory / "site"
         (site / "closed").mkdir(parents=True)
         (site / "closed").chmod(0)
         if os.access(site / "closed", os.R_OK):
@@ -210,8 +210,8 @@ class Folders(ArchiveTest):
         self.assertEqual(done.returncode, 3)
         self.assertIn(b"closed': Permission denied", done.stderr)
 
-    def test_an_empty_folder(self):
-        empty = self.folder / "empty"
+    def test_an_empty_directory(self):
+        empty = self.directory / "empty"
         empty.mkdir()
         for options in (), ("--require-homefree",), ("--fail-on", "error"), ("--json",):
             done = inspect(empty, *options)
@@ -219,7 +219,7 @@ class Folders(ArchiveTest):
         self.assertIn(b"empty: no shared objects", inspect(empty).stdout)
 
     def test_the_kernels_state_is_left_out(self):
-        proc, modules = self.folder / "root/proc", self.folder / "modules"
+        proc, modules = self.directory / "root/proc", self.directory / "modules"
         proc.mkdir(parents=True)
         modules.mkdir()
         shutil.copy(self.good, modules)
@@ -236,8 +236,8 @@ class Folders(ArchiveTest):
 
 class Packages(ArchiveTest):
     def install(self, name, record):
-        """Installs a distribution with one bad module in a folder."""
-        site = self.folder / "site-packages"
+        """Installs a distribution with one bad module in a directory."""
+        site = self.directory / "site-packages"
         self.file(f"site-packages/{name}/it.so", self.bad.read_bytes())
         info = f"site-packages/{name}-1.0.dist-info"
         self.file(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")

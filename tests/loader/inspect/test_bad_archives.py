@@ -44,7 +44,7 @@ class BadArchives(InspectTest):
         self.assert_told(self.file("text.whl", "hello"), "no zip archive")
         self.assert_told(self.file("empty.whl", b""), "no zip archive")
         self.assert_told(self.file("text.tar.gz", "hello"), "damaged")
-        self.assert_told(self.folder / "missing.whl", "No such file")
+        self.assert_told(self.directory / "missing.whl", "No such file")
 
     def test_a_truncated_archive(self):
         whole = self.wheel("x.whl", {"x/it.so": self.good}).read_bytes()
@@ -141,7 +141,7 @@ class BadArchives(InspectTest):
         self.assert_told(path, "cut short", others=1)
 
     def test_duplicate_names(self):
-        path = self.folder / "x.whl"
+        path = self.directory / "x.whl"
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             with zipfile.ZipFile(path, "w") as archive:
@@ -151,17 +151,17 @@ class BadArchives(InspectTest):
 
     def test_names_that_climb_out_are_only_names(self):
         path = self.wheel("in/x.whl", {"../../evil/it.so": self.good, "/abs/it.so": self.good})
-        before = sorted(self.folder.rglob("*"))
+        before = sorted(self.directory.rglob("*"))
         done = inspect("--all", path)
         self.assertEqual(done.returncode, 0)
         self.assertIn(b"x.whl!/../../evil/it.so\n", done.stdout)
-        self.assertEqual(sorted(self.folder.rglob("*")), before)
+        self.assertEqual(sorted(self.directory.rglob("*")), before)
 
     def test_names_with_any_bytes(self):
         """They neither control a terminal nor break the documents."""
         name = 'x\x1b[2J\n<&"\u009b\ufffe/it.so'
         path = self.wheel("x.whl", {name: self.good, "y.so": b"\x7fELF\x02 damaged"})
-        junit, sarif = self.folder / "j.xml", self.folder / "s.json"
+        junit, sarif = self.directory / "j.xml", self.directory / "s.json"
         done = inspect("--all", path, "--junit", junit, "--sarif", sarif)
         self.assertEqual(done.returncode, 3)
         self.assertNotRegex(done.stdout + done.stderr, rb"[\x00-\x09\x0b-\x1f\x7f]")

@@ -28,7 +28,7 @@ class CommandLine(InspectTest):
 
     def test_a_file_that_looks_like_an_option(self):
         self.build("-it.so", script=ONLY_INIT)
-        self.assertEqual(inspect("--", "-it.so", cwd=self.folder).returncode, 0)
+        self.assertEqual(inspect("--", "-it.so", cwd=self.directory).returncode, 0)
 
 
 class BadFiles(InspectTest):
@@ -36,20 +36,20 @@ class BadFiles(InspectTest):
         super().assert_refused(path, word, start=r"cannot inspect '[^\n]*': ")
 
     def test_no_elf_files(self):
-        self.assert_refused(self.folder / "missing", "No such file")
+        self.assert_refused(self.directory / "missing", "No such file")
         self.assert_refused(self.file("empty", b""), "the file is empty")
         self.assert_refused(self.file("text", "hello\n"), "not an ELF file")
         self.assert_refused(self.file("short", b"\x7fELF\x02\x01\x01"), "ends within")
-        self.assert_refused(self.folder / "text" / "below", "Not a directory")
+        self.assert_refused(self.directory / "text" / "below", "Not a directory")
         self.assert_refused("/dev/null", "not a regular file")
         self.assert_refused("/proc/self/maps", "the file is empty")
         self.assert_refused("", "No such file")
-        os.mkfifo(self.folder / "fifo")
-        self.assert_refused(self.folder / "fifo", "not a regular file")
-        loop = self.folder / "loop"
+        os.mkfifo(self.directory / "fifo")
+        self.assert_refused(self.directory / "fifo", "not a regular file")
+        loop = self.directory / "loop"
         loop.symlink_to(loop)
         self.assert_refused(loop, "symbolic links")
-        self.assert_refused(self.folder / ("x" * 300), "too long")
+        self.assert_refused(self.directory / ("x" * 300), "too long")
 
     def test_a_forbidden_file(self):
         path = self.build("it.so")
@@ -66,7 +66,7 @@ class BadFiles(InspectTest):
     def test_the_others_are_inspected(self):
         good = self.build("good.so", script=ONLY_INIT)
         bad = self.build("bad.so", MODULE + "int more(void) { return 1; }")
-        files = [good, self.folder / "missing", bad, self.file("text", "x")]
+        files = [good, self.directory / "missing", bad, self.file("text", "x")]
         done = inspect(*files)
         self.assertEqual(done.returncode, 3)
         self.assertEqual(done.stderr.count(b"\n"), 2)
@@ -122,7 +122,7 @@ class Output(InspectTest):
         for old, new in zip(letters, names):
             content = content.replace(old.encode(), new.encode())
         module.write_bytes(content)
-        strange = module.rename(self.folder / "it.\x1b[2J\udcff\n.so")
+        strange = module.rename(self.directory / "it.\x1b[2J\udcff\n.so")
         table = inspect(strange).stdout
         self.assertNotRegex(table, rb"[\x00-\x09\x0b-\x1f\x7f\xff]")
         self.assertNotIn("\u009b".encode(), table)
@@ -130,7 +130,7 @@ class Output(InspectTest):
         self.assertEqual(file["soname"], "s\ufffd\n\x7f")
         (finding,) = (each for each in file["findings"] if each["rule"] == "extra-exports")
         self.assertEqual(sorted(finding["names"]), names)
-        missing = inspect(self.folder / "no\x1b[2J\nfile")
+        missing = inspect(self.directory / "no\x1b[2J\nfile")
         self.assertNotIn(b"\x1b", missing.stderr)
         self.assertEqual(missing.stderr.count(b"\n"), 1)
 

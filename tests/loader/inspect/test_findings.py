@@ -91,7 +91,7 @@ class Clean(InspectTest):
         """
         )
         self.assert_rules(self.build("it.so", source, script=ONLY_INIT))
-        self.assertEqual(self.facts(self.folder / "it.so")["allocators"], [])
+        self.assertEqual(self.facts(self.directory / "it.so")["allocators"], [])
 
 
 class Allocators(InspectTest):
@@ -299,11 +299,11 @@ class StaticTls(InspectTest):
         if compiler is None:
             self.skipTest("there is no cross compiler for aarch64")
         for model, static in ("initial-exec", True), ("global-dynamic", False):
-            source = self.folder / "foreign.c"
+            source = self.directory / "foreign.c"
             source.write_text(
                 "_Thread_local char block[700]; char *use(void); char *use(void) { return block; }"
             )
-            module = self.folder / f"{model}.so"
+            module = self.directory / f"{model}.so"
             command = [compiler, "-shared", "-fPIC", "-nostdlib", f"-ftls-model={model}"]
             subprocess.run([*command, source, "-o", module], check=True)
             self.assertEqual(self.facts(module)["tls"], {"bytes": 700, "static": static})
@@ -331,12 +331,12 @@ class StaticTls(InspectTest):
         self.build(
             "libmiddle.so",
             "char *large(void); char *middle(void); char *middle(void) { return large(); }",
-            *[f"-L{self.folder}", "-llarge", "-Wl,-soname,libmiddle.so", "-Wl,-rpath,$ORIGIN"],
+            *[f"-L{self.directory}", "-llarge", "-Wl,-soname,libmiddle.so", "-Wl,-rpath,$ORIGIN"],
         )
         return self.build(
             "it.so",
             MODULE + "char *middle(void); char *PyInit_use(void) { return middle(); }",
-            *[f"-L{self.folder}", f"-Wl,-rpath-link,{self.folder}", "-lmiddle"],
+            *[f"-L{self.directory}", f"-Wl,-rpath-link,{self.directory}", "-lmiddle"],
             "-Wl,-rpath,$ORIGIN",
             script=ONLY_INIT,
         )
@@ -465,7 +465,7 @@ class Loading(InspectTest):
         if compiler is None:
             self.skipTest(f"there is no {other}-linux-gnu-gcc")
         source = self.file("it.c", MODULE)
-        module = self.folder / "it.so"
+        module = self.directory / "it.so"
         subprocess.run(
             [compiler, "-shared", "-fPIC", "-nostdlib", "-o", module, source], check=True
         )
@@ -477,8 +477,8 @@ class Loading(InspectTest):
     def test_no_shared_object(self):
         self.assert_rules(Path("/bin/true").resolve(), "not-a-shared-object")
         source = self.file("it.c", MODULE)
-        subprocess.run([*CC, "-c", "-o", self.folder / "it.o", source], check=True)
-        self.assert_rules(self.folder / "it.o", "not-a-shared-object")
+        subprocess.run([*CC, "-c", "-o", self.directory / "it.o", source], check=True)
+        self.assert_rules(self.directory / "it.o", "not-a-shared-object")
 
 
 class Libraries(InspectTest):
@@ -489,7 +489,7 @@ class Libraries(InspectTest):
 
     def module(self, *flags):
         source = MODULE + "int used(void); int PyInit_x(void) { return used(); }"
-        libraries = [f"-L{self.folder / 'deep'}", "-Wl,--no-as-needed", "-lused", "-lidle"]
+        libraries = [f"-L{self.directory / 'deep'}", "-Wl,--no-as-needed", "-lused", "-lidle"]
         return self.build("it.so", source, *libraries, *flags, script=ONLY_INIT)
 
     def states(self, module):
@@ -497,9 +497,13 @@ class Libraries(InspectTest):
 
     def test_unused(self):
         for flag in "--enable-new-dtags", "--disable-new-dtags":
-            for folder in "$ORIGIN/deep", "/nowhere:${ORIGIN}/deep", str(self.folder / "deep"):
-                with self.subTest(folder, flag=flag):
-                    module = self.module("-lm", f"-Wl,{flag},-rpath,{folder}")
+            for directory in (
+                "$ORIGIN/deep",
+                "/nowhere:${ORIGIN}/deep",
+                str(self.directory / "deep"),
+            ):
+                with self.subTest(directory, flag=flag):
+                    module = self.module("-lm", f"-Wl,{flag},-rpath,{directory}")
                     states = self.states(module)
                     self.assertEqual(states["libused.so"], "used")
                     self.assertEqual(states["libidle.so"], "unused")
@@ -518,23 +522,23 @@ class Libraries(InspectTest):
         self.assertEqual(self.states(module)["libused.so"], "not found")
         self.assertEqual(self.findings(module)["library-not-found"]["count"], 2)
         self.assertNotIn("libidle.so", str(self.findings(module).get("unused-library")))
-        environment = dict(os.environ, LD_LIBRARY_PATH=str(self.folder / "deep"))
+        environment = dict(os.environ, LD_LIBRARY_PATH=str(self.directory / "deep"))
         self.assertIn(b"library-not-found", inspect(module, env=environment).stdout)
 
     def test_origin_is_where_the_path_leads(self):
         module = self.module("-Wl,-rpath,$ORIGIN/deep")
-        elsewhere = self.folder / "elsewhere"
+        elsewhere = self.directory / "elsewhere"
         elsewhere.mkdir()
         (elsewhere / "it.so").symlink_to(module)
         self.assertEqual(self.states(elsewhere / "it.so")["libused.so"], "not found")
-        (self.folder / "folder").symlink_to(self.folder)
-        self.assertEqual(self.states(self.folder / "folder" / "it.so")["libused.so"], "used")
-        done = inspect("it.so", cwd=self.folder)
+        (self.directory / "directory").symlink_to(self.directory)
+        self.assertEqual(self.states(self.directory / "directory" / "it.so")["libused.so"], "used")
+        done = inspect("it.so", cwd=self.directory)
         self.assertNotIn(b"not-found", done.stdout)
 
     def test_a_library_that_is_damaged(self):
         module = self.module("-Wl,-rpath,$ORIGIN/deep")
-        (self.folder / "deep" / "libidle.so").write_bytes(b"\x7fELF")
+        (self.directory / "deep" / "libidle.so").write_bytes(b"\x7fELF")
         self.assertEqual(self.states(module)["libidle.so"], "not found")
 
     def test_as_ldd_says(self):

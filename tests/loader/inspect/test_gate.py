@@ -120,7 +120,7 @@ class RequireHomefree(GateTest):
 class Documents(GateTest):
     def written(self, *arguments):
         """The status, the JUnit file's root and the SARIF document."""
-        junit, sarif = self.folder / "junit.xml", self.folder / "out.sarif"
+        junit, sarif = self.directory / "junit.xml", self.directory / "out.sarif"
         done = inspect("--junit", junit, "--sarif", sarif, *arguments)
         root = xml.etree.ElementTree.parse(junit).getroot()
         return done, root, json.loads(sarif.read_text())
@@ -166,7 +166,7 @@ class Documents(GateTest):
         (invocation,) = run["invocations"]
         self.assertFalse(invocation["executionSuccessful"])
         self.assertEqual(len(invocation["toolExecutionNotifications"]), 1)
-        relative = json.loads(inspect("it.so", "--sarif", "-", cwd=self.folder).stdout)
+        relative = json.loads(inspect("it.so", "--sarif", "-", cwd=self.directory).stdout)
         place = relative["runs"][0]["results"][0]["locations"][0]
         self.assertEqual(place["physicalLocation"]["artifactLocation"]["uri"], "it.so")
 
@@ -188,17 +188,17 @@ class Progress(GateTest):
         wheel = self.wheel("x.whl", {"it.so": self.good, "sub/it.so": self.good})
         program = self.file("python", '#!/bin/sh\nread answer < gate\nexec python3 "$@"\n')
         program.chmod(0o755)
-        os.mkfifo(self.folder / "gate")
+        os.mkfifo(self.directory / "gate")
         primary, secondary = pty.openpty()
         with subprocess.Popen(
             [HOMEFREE, "inspect", "--python", program, wheel],
-            cwd=self.folder,
+            cwd=self.directory,
             stdout=subprocess.PIPE,
             stderr=secondary,
         ) as process:
             os.close(secondary)
             shown = os.read(primary, 65536)
-            (self.folder / "gate").write_text("go\n")
+            (self.directory / "gate").write_text("go\n")
             table = process.stdout.read()
             self.assertEqual(process.wait(60), 0)
             while not shown.endswith(b"\r\x1b[K"):

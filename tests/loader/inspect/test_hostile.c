@@ -54,7 +54,7 @@ static void change(size_t from, size_t to)
         for (size_t m = 0; m < sizeof masks; m++) {
             sample.data[at] = right ^ masks[m];
             walk(&sample);
-            if (m == 0) /* also searches the system's folders for libraries */
+            if (m == 0) /* also searches the system's directories for libraries */
                 inspect_image(&sample, path);
         }
         sample.data[at] = 0;

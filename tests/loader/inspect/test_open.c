@@ -1,6 +1,6 @@
 /*
  * The reader refuses what it cannot read with the right error and a reason, and never blocks:
- * FIFOs, devices, folders, missing and forbidden files, other machines and classes.
+ * FIFOs, devices, directories, missing and forbidden files, other machines and classes.
  *
  * Usage: test-open SAMPLE LARGE (a file with large tables)
  */
@@ -39,7 +39,7 @@ START_TEST(no_file)
 {
     expect(scratch_file, -ENOENT, "the file cannot be opened");
     expect("", -ENOENT, "the file cannot be opened");
-    expect(scratch_folder, -EISDIR, "a directory");
+    expect(scratch_directory, -EISDIR, "a directory");
     expect("/dev/zero", -ENOEXEC, "not a regular file");
     expect("/proc/self/maps", -ENOEXEC, "the file is empty");
     ck_assert_int_eq(mkfifo(scratch_file, 0600), 0);
@@ -243,13 +243,13 @@ START_TEST(separate_debug_file)
     unsigned char id[20];
     ck_assert_int_eq(hf_elf_open(&elf, path), 0);
     ck_assert_uint_eq(hf_elf_build_id(&elf, id, sizeof id), sizeof id);
-    ck_assert_int_eq(hf_elf_open_debug(&debug, &elf, scratch_folder), -ENOENT);
+    ck_assert_int_eq(hf_elf_open_debug(&debug, &elf, scratch_directory), -ENOENT);
     char name[256];
-    snprintf(name, sizeof name, "%s/.build-id", scratch_folder);
+    snprintf(name, sizeof name, "%s/.build-id", scratch_directory);
     ck_assert_int_eq(mkdir(name, 0700), 0);
-    snprintf(name, sizeof name, "%s/.build-id/%02x", scratch_folder, id[0]);
+    snprintf(name, sizeof name, "%s/.build-id/%02x", scratch_directory, id[0]);
     ck_assert_int_eq(mkdir(name, 0700), 0);
-    int length = snprintf(name, sizeof name, "%s/.build-id/%02x/", scratch_folder, id[0]);
+    int length = snprintf(name, sizeof name, "%s/.build-id/%02x/", scratch_directory, id[0]);
     for (size_t i = 1; i < sizeof id; i++)
         length += snprintf(name + length, sizeof name - (size_t)length, "%02x", id[i]);
     snprintf(name + length, sizeof name - (size_t)length, ".debug");
@@ -258,14 +258,14 @@ START_TEST(separate_debug_file)
     ck_assert_int_eq(symlink(real, name), 0);
     free(real);
     struct hf_elf_symbol symbol;
-    ck_assert_int_eq(hf_elf_open_debug(&debug, &elf, scratch_folder), 0);
+    ck_assert_int_eq(hf_elf_open_debug(&debug, &elf, scratch_directory), 0);
     ck_assert_int_eq(find_symbol(&debug, "sample_local", &symbol), 0);
     hf_elf_close(&debug);
     hf_elf_close(&elf);
     unlink(name);
-    snprintf(name, sizeof name, "%s/.build-id/%02x", scratch_folder, id[0]);
+    snprintf(name, sizeof name, "%s/.build-id/%02x", scratch_directory, id[0]);
     rmdir(name);
-    snprintf(name, sizeof name, "%s/.build-id", scratch_folder);
+    snprintf(name, sizeof name, "%s/.build-id", scratch_directory);
     rmdir(name);
 }
 END_TEST

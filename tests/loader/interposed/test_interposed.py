@@ -39,7 +39,7 @@ class Interposed(unittest.TestCase):
             "diagnosed, first": [diagnose, library],
             "diagnosed, last": [library, diagnose],
         }.items():
-            with self.subTest(way=way), tempfile.TemporaryDirectory() as folder:
+            with self.subTest(way=way), tempfile.TemporaryDirectory() as directory:
                 result = subprocess.run(
                     [sys.executable, "-c", WORK, way],
                     capture_output=True,
@@ -48,7 +48,7 @@ class Interposed(unittest.TestCase):
                     env={
                         **os.environ,
                         "LD_PRELOAD": ":".join(libraries),
-                        "HOMEFREE_DIAGNOSE": f"mode:report,quiet:1,folder:{folder}",
+                        "HOMEFREE_DIAGNOSE": f"mode:report,quiet:1,directory:{directory}",
                         **environment,
                     },
                 )

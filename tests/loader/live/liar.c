@@ -18,8 +18,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Exported: the program looks like a copy of libhomefree that is the heap. It has no magic, so that
- * a real copy does not forward to it. */
+/* Exported: the program looks like an instance of libhomefree that is the heap. It has no magic, so
+ * that a real copy does not forward to it. */
 struct hf_instance hf_instance_record = {
     .abi = HF_INSTANCE_ABI,
     .state = HF_INSTANCE_HEAP,

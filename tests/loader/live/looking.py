@@ -84,8 +84,8 @@ class Running:
 
 class Looking(unittest.TestCase):
     def setUp(self):
-        self.folder = Path(tempfile.mkdtemp(prefix="homefree-test-live-"))
-        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+        self.directory = Path(tempfile.mkdtemp(prefix="homefree-test-live-"))
+        self.addCleanup(shutil.rmtree, self.directory, ignore_errors=True)
 
     def run_target(self, *command, env=None, **more):
         running = Running(command or [arguments.target], env, **more)
@@ -93,13 +93,13 @@ class Looking(unittest.TestCase):
         return running
 
     def diagnose(self, *command, **more):
-        """A diagnosed process; its report's folder is self.folder / "report"."""
+        """A diagnosed process; its report's directory is self.directory / "report"."""
         return self.run_target(
             arguments.homefree,
             "run",
             "--diagnose",
             "--report",
-            str(self.folder / "report"),
+            str(self.directory / "report"),
             "--",
             *(command or [arguments.target]),
             stderr=subprocess.DEVNULL,
@@ -149,11 +149,11 @@ class Looking(unittest.TestCase):
         self.assertEqual(target.end(), 0)
 
     def mounts_of_its_own(self):
-        """A command after which the shell has mounts of its own, and a folder to mount on."""
+        """A command after which the shell has mounts of its own, and a directory to mount on."""
         unshare = namespaces()
         if unshare is None:
             self.skipTest("no namespaces")
-        inside = self.folder / "inside"
+        inside = self.directory / "inside"
         inside.mkdir()
         return unshare, inside
 
@@ -161,13 +161,13 @@ class Looking(unittest.TestCase):
         """What makes the command run as a user who owns nothing, where that can be."""
         if os.geteuid() != 0:
             self.skipTest("only root can become another user")
-        homefree = self.folder / "homefree"
+        homefree = self.directory / "homefree"
         shutil.copy(arguments.homefree, homefree)
         homefree.chmod(0o755)
-        self.folder.chmod(0o755)
+        self.directory.chmod(0o755)
         for name in ("target", "refuse"):
-            shutil.copy(getattr(arguments, name), self.folder / name)
-            (self.folder / name).chmod(0o755)
+            shutil.copy(getattr(arguments, name), self.directory / name)
+            (self.directory / name).chmod(0o755)
         return {"executable": str(homefree), "user": NOBODY, "group": NOBODY, "extra_groups": []}
 
     def check_processes_that_are_none(self, what):

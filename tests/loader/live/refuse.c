@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 /* The headers give it the name that the command calls. */
-__attribute__((visibility("default"))) int openat(int folder, const char *path, int flags, ...)
+__attribute__((visibility("default"))) int openat(int directory, const char *path, int flags, ...)
 {
     va_list arguments;
     va_start(arguments, flags);
@@ -20,5 +20,5 @@ __attribute__((visibility("default"))) int openat(int folder, const char *path, 
         errno = EACCES;
         return -1;
     }
-    return (int)syscall(SYS_openat, folder, path, flags, mode);
+    return (int)syscall(SYS_openat, directory, path, flags, mode);
 }

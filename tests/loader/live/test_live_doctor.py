@@ -144,7 +144,7 @@ class Doctor(Looking):
         self.assertTrue(process["routing"])
 
     def test_deleted_program_and_library(self):
-        program, library = self.folder / "program", self.folder / "library.so"
+        program, library = self.directory / "program", self.directory / "library.so"
         shutil.copy(arguments.target, program)
         subprocess.run(
             [*CC, "-x", "c", "-shared", "-fPIC", "-fno-builtin", "-O0", "-", "-o", str(library)],
@@ -168,7 +168,7 @@ class Doctor(Looking):
     def test_deleted_library_of_the_same_user(self):
         """Without privileges, its contents come from the process's memory."""
         nobody = self.as_nobody()
-        library, program = self.folder / "library.so", self.folder / "target"
+        library, program = self.directory / "library.so", self.directory / "target"
         subprocess.run(
             [*CC, "-x", "c", "-shared", "-fPIC", "-fno-builtin", "-O0", "-", "-o", str(library)],
             input=EMPTY,
@@ -201,7 +201,7 @@ class Doctor(Looking):
         self.assertIn("Routing: unknown", text)
 
     def test_static_program(self):
-        source, program = self.folder / "static.c", self.folder / "static"
+        source, program = self.directory / "static.c", self.directory / "static"
         source.write_text(
             "#include <stdio.h>\n#include <unistd.h>\n#include <stdlib.h>\n"
             'int main(void) { free(malloc(9)); printf("ready %d\\n", (int)getpid());\n'
@@ -215,7 +215,7 @@ class Doctor(Looking):
         self.assertEqual(target.end(), 0)
 
     def test_32_bit_program(self):
-        source, program = self.folder / "small.c", self.folder / "small"
+        source, program = self.directory / "small.c", self.directory / "small"
         source.write_text(
             "static int call(int a, int b, const void *c, int d) { int r;\n"
             '__asm__ volatile("int $0x80" : "=a"(r) : "a"(a), "b"(b), "c"(c), "d"(d) : "memory");\n'
@@ -251,12 +251,12 @@ class Doctor(Looking):
     def test_other_mounts_of_the_same_user(self):
         """Without privileges, files are opened below the process's root, and checked."""
         nobody = self.as_nobody()
-        inside = self.folder / "inside"
+        inside = self.directory / "inside"
         inside.mkdir()
         (inside / "program").write_text("another file of that name\n")
         inside.chmod(0o755)
         script = (
-            f"mount -t tmpfs none {inside} && cp {self.folder}/target {inside}/program && "
+            f"mount -t tmpfs none {inside} && cp {self.directory}/target {inside}/program && "
             f"exec {inside}/program"
         )
         owned = {key: nobody[key] for key in ("user", "group", "extra_groups")}
@@ -273,10 +273,10 @@ class Doctor(Looking):
             self.skipTest("only root may change the root")
         shown = subprocess.run(["ldd", arguments.target], capture_output=True, text=True).stdout
         for word in {word for word in shown.split() if word.startswith("/")} | {arguments.target}:
-            to = self.folder / word.lstrip("/")
+            to = self.directory / word.lstrip("/")
             to.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(word, to)
-        target = self.run_target("chroot", str(self.folder), arguments.target)
+        target = self.run_target("chroot", str(self.directory), arguments.target)
         process = self.doctor(target.pid)
         program = next(each for each in process["objects"] if "live-target" in each["path"])
         self.assertEqual(names(program["malloc"]), ["libc.so"])
@@ -289,7 +289,7 @@ class Doctor(Looking):
         self.assertEqual((finding["rule"], finding["count"]), ("stored-pointer", 1))
 
     def test_strange_names(self):
-        program = self.folder / "a program\nwith a line (deleted)"
+        program = self.directory / "a program\nwith a line (deleted)"
         shutil.copy(arguments.target, program)
         process = self.doctor(self.run_target(str(program)).pid)
         (found,) = (each for each in process["objects"] if "a program" in each["path"])
@@ -333,7 +333,7 @@ class Doctor(Looking):
                 self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
 
     def test_output(self):
-        target, path = self.run_target(), self.folder / "out.json"
+        target, path = self.run_target(), self.directory / "out.json"
         done = self.command("doctor", "--json", "-o", path, "--pid", target.pid)
         self.assertEqual((done.returncode, done.stdout), (0, ""))
         self.assertEqual(json.loads(path.read_text())["summary"]["processes"], 1)

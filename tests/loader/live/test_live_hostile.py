@@ -44,9 +44,9 @@ class Hostile(Looking):
         self.assertEqual(target.end(), 0)
 
     def test_report(self):
-        path = self.folder / "1-0.hfreport"
+        path = self.directory / "1-0.hfreport"
         target = self.run_target(arguments.liar, "1", str(path))
-        for options in ([], ["--json"], ["--html", str(self.folder / "a.html")]):
+        for options in ([], ["--json"], ["--html", str(self.directory / "a.html")]):
             self.look("report", target.pid, *options)
         path.unlink()
         self.look("report", target.pid, "--json")
@@ -54,7 +54,7 @@ class Hostile(Looking):
 
     def test_something_else_of_that_name(self):
         """A library that is called like the diagnosing one, and is not."""
-        library = self.folder / "libhomefree-diagnose.so"
+        library = self.directory / "libhomefree-diagnose.so"
         shutil.copy(arguments.refuse, library)
         target = self.run_target(env={"LD_PRELOAD": str(library)})
         self.refused(3, "it has none", "report", "--pid", target.pid)

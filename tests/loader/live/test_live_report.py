@@ -32,7 +32,7 @@ class Report(Looking):
         (process,) = document["processes"]
         self.assertEqual((process["pid"], process["end"]), (target.pid, None))
         self.assertFalse(process["truncated"])
-        self.assertEqual(os.path.dirname(process["file"]), str(self.folder / "report"))
+        self.assertEqual(os.path.dirname(process["file"]), str(self.directory / "report"))
         (finding,) = document["findings"]
         self.assertEqual((finding["rule"], finding["count"]), ("double-free", 1))
         if NAMES_MODULES:
@@ -43,7 +43,7 @@ class Report(Looking):
     def test_forms(self):
         target = self.diagnose()
         self.assertEqual(target.tell("twice"), "done")
-        html, folded, old = (self.folder / name for name in ("a.html", "a.folded", "old.json"))
+        html, folded, old = (self.directory / name for name in ("a.html", "a.folded", "old.json"))
         done = self.command(
             "report", "--html", html, "--folded", folded, "--json", "--pid", target.pid
         )
@@ -93,30 +93,30 @@ class Report(Looking):
     def test_removed_report(self):
         target = self.diagnose()
         self.assertEqual(target.tell("twice"), "done")
-        shutil.rmtree(self.folder / "report")
+        shutil.rmtree(self.directory / "report")
         document = self.report(target.pid, statuses=(1,))
         self.assertEqual(document["findings"][0]["rule"], "double-free")
 
     def test_removed_report_of_the_same_user(self):
         """Without privileges, it comes from the process's memory."""
         nobody = self.as_nobody()
-        self.folder.chmod(0o777)
-        library = self.folder / "libhomefree-diagnose.so"
+        self.directory.chmod(0o777)
+        library = self.directory / "libhomefree-diagnose.so"
         shutil.copy(os.path.join(os.path.dirname(arguments.library), library.name), library)
         library.chmod(0o755)
         env = {
             "LD_PRELOAD": str(library),
-            "HOMEFREE_DIAGNOSE": f"mode:report,folder:{self.folder}/report",
+            "HOMEFREE_DIAGNOSE": f"mode:report,directory:{self.directory}/report",
         }
         owned = {key: nobody[key] for key in ("user", "group", "extra_groups")}
-        program = str(self.folder / "target")
+        program = str(self.directory / "target")
         target = self.run_target(program, env=env, stderr=subprocess.DEVNULL, **owned)
         self.assertEqual(target.tell("twice"), "done")
-        shutil.rmtree(self.folder / "report")
+        shutil.rmtree(self.directory / "report")
         document = self.report(target.pid, statuses=(1,), **nobody)
         self.assertEqual(document["findings"][0]["rule"], "double-free")
         self.assertFalse(document["processes"][0]["truncated"])
-        refuse = {**os.environ, "LD_PRELOAD": str(self.folder / "refuse")}
+        refuse = {**os.environ, "LD_PRELOAD": str(self.directory / "refuse")}
         self.refused(3, "has been removed", "report", "--pid", target.pid, env=refuse, **nobody)
         self.assertEqual(target.end(), 0)
 

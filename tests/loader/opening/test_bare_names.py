@@ -25,7 +25,7 @@ def no_files():
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
 
 
-def answers(folder, lines, library, before=None):
+def answers(directory, lines, library, before=None):
     result = subprocess.run(
         [program],
         input="".join(line + "\n" for line in lines),
@@ -35,7 +35,7 @@ def answers(folder, lines, library, before=None):
             **os.environ,
             "LD_LIBRARY_PATH": "",
             "LD_PRELOAD": library,
-            "HOMEFREE_DIAGNOSE": f"mode:count,quiet:1,folder:{folder}",
+            "HOMEFREE_DIAGNOSE": f"mode:count,quiet:1,directory:{directory}",
         },
         timeout=60,
         preexec_fn=before,
@@ -46,10 +46,10 @@ def answers(folder, lines, library, before=None):
 
 for library in (found, renamed):
     for opener in openers:
-        with tempfile.TemporaryDirectory() as folder:
-            os.mkdir(f"{folder}/one")
-            shutil.copy(library, f"{folder}/one/{NAME}")
-            here, needing = (shutil.copy(file, folder) for file in (opener, needs))
+        with tempfile.TemporaryDirectory() as directory:
+            os.mkdir(f"{directory}/one")
+            shutil.copy(library, f"{directory}/one/{NAME}")
+            here, needing = (shutil.copy(file, directory) for file in (opener, needs))
             lines = [
                 f"-\t{NAME}",  # not found
                 f"{here}\t{NAME}",  # found, and closed
@@ -60,12 +60,12 @@ for library in (found, renamed):
                 f"-\t{needing}",  # what it needs is found by its name
                 f"{here}\t{NAME}",
             ]
-            alone = answers(folder, lines, "")
-            assert alone[5] == f"{folder}/one/{NAME}" != alone[2], alone
+            alone = answers(directory, lines, "")
+            assert alone[5] == f"{directory}/one/{NAME}" != alone[2], alone
             assert alone[6] == needing != alone[3], alone
             for way in (homefree, preload, diagnose):
-                said = answers(folder, lines, way)
+                said = answers(directory, lines, way)
                 assert said == alone, (os.path.basename(opener), way, said, alone)
                 # The name cannot be taught, and the process goes on: no SIGXFSZ.
-                said = answers(folder, lines[:3], way, no_files)
+                said = answers(directory, lines[:3], way, no_files)
                 assert said == alone[:3], (os.path.basename(opener), way, said, alone)

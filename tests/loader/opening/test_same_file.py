@@ -1,8 +1,8 @@
 """dlopen() with homefree loads the file that the dynamic linker would load, or fails as it does.
 
 homefree stands between the caller and dlopen(), and looks into the caller's RPATH or RUNPATH in its
-place. So folders are filled at random with files that the linker loads, skips (another class or
-machine, unreadable) or gives up at (damaged files, folders), also in hardware subfolders, and one
+place. So directories are filled at random with files that the linker loads, skips (another class or
+machine, unreadable) or gives up at (damaged files, directories), also in hardware subdirectories, and one
 program opens them twice: alone, and with libhomefree preloaded. What it says must be the same.
 
 usage: test_same_file.py PROGRAM LIBHOMEFREE FOUND RUNPATH RPATH LINKED
@@ -18,8 +18,8 @@ import tempfile
 program, homefree, found, runpath, rpath, linked = map(os.path.abspath, sys.argv[1:7])
 
 NAME = "libwanted.so"
-FOLDERS = ["one", "two", "three"]
-SUBFOLDERS = [
+DIRECTORIES = ["one", "two", "three"]
+SUBDIRECTORIES = [
     "",
     "glibc-hwcaps/x86-64-v2",
     "glibc-hwcaps/x86-64-v3",
@@ -58,7 +58,7 @@ KINDS = {
 
 def put(random_, path, kind):
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    if kind == "folder":
+    if kind == "directory":
         os.mkdir(path)
     elif kind == "loop":
         os.symlink(os.path.basename(path), path)
@@ -79,12 +79,12 @@ def fill(random_, root):
     """One arrangement: mostly files that the linker skips, so that it searches far."""
     others = [kind for kind in KINDS if kind not in ("nothing", "good")]
     skipped = ["another class", "another machine", "link to nothing", "nothing"]
-    kinds = [*others, "folder", "link", "good"]
-    for folder in FOLDERS:
-        for subfolder in SUBFOLDERS:
+    kinds = [*others, "directory", "link", "good"]
+    for directory in DIRECTORIES:
+        for subdirectory in SUBDIRECTORIES:
             if random_.random() < 0.4:
                 kind = random_.choice(skipped if random_.random() < 0.7 else kinds)
-                put(random_, os.path.join(root, folder, subfolder, NAME), kind)
+                put(random_, os.path.join(root, directory, subdirectory, NAME), kind)
 
 
 def prepare(random_, root):

@@ -1,5 +1,5 @@
 /* Pages whose next access calls a function of the test, which may hold the thread there. This is
- * how the tests of this folder force their schedules. One stretch of pages in a program. */
+ * how the tests of this directory force their schedules. One stretch of pages in a program. */
 #ifndef TESTS_LOADER_RACES_GUARDED_H
 #define TESTS_LOADER_RACES_GUARDED_H
 

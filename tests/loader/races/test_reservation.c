@@ -7,7 +7,7 @@
  * wants them.
  */
 #include "alloc/owner/foreign.h"
-#include "alloc/owner/pagemap.h"
+#include "alloc/owner/foreign_pages.h"
 #include "loader/foreign/asking.h"
 #include "loader/foreign/known_allocators.h"
 #include "loader/foreign/mmap_tracking.h"
@@ -31,7 +31,7 @@ static pthread_t recorder;
 
 /* ---- functions that mmap_tracking.c calls ---- */
 
-uintptr_t hf_pagemap_root[(size_t)1 << (HF_USER_BITS - HF_PAGEMAP_LEAF_SHIFT)];
+uintptr_t hf_foreign_pages_root[(size_t)1 << (HF_USER_BITS - HF_FOREIGN_PAGES_LEAF_SHIFT)];
 bool hf_libc_heap_break_is_shared;
 const struct link_map *hf_dynlink_find_fast(const void *address)
 {
@@ -71,14 +71,14 @@ bool hf_silent_publish(unsigned number, const struct link_map *map, const bool f
     return false;
 }
 
-bool hf_pagemap_any(const void *start, size_t size)
+bool hf_foreign_pages_any(const void *start, size_t size)
 {
     (void)start;
     (void)size;
     return false;
 }
 
-bool hf_pagemap_set(const void *start, size_t size, unsigned id)
+bool hf_foreign_pages_set(const void *start, size_t size, unsigned id)
 {
     (void)start;
     (void)size;
@@ -91,7 +91,7 @@ bool hf_pagemap_set(const void *start, size_t size, unsigned id)
     return true;
 }
 
-void hf_pagemap_forget(unsigned id)
+void hf_foreign_pages_forget(unsigned id)
 {
     ck_assert_uint_eq(id, NUMBER);
     ck_assert_int_eq(given_back, 0);

@@ -77,8 +77,8 @@ class Names(SubcommandTest):
     command = Subcommand(HOMEFREE, "report")
 
     def build(self, *flags, source=SOURCE, compiler=CC, suffix="c", name="libtable.so"):
-        path = self.folder / name
-        file = self.folder / f"table.{suffix}"
+        path = self.directory / name
+        file = self.directory / f"table.{suffix}"
         file.write_text(source)
         run(*compiler, "-O1", "-fPIC", "-shared", "-o", path, file, "-Wl,--build-id", *flags)
         return path
@@ -106,7 +106,7 @@ class Names(SubcommandTest):
         recorded.finding("static-free", 0, site, 0)
         done = self.command(
             "--json",
-            recorded.write(self.folder / "1-0.hfreport"),
+            recorded.write(self.directory / "1-0.hfreport"),
             env={**os.environ, "DEBUGINFOD_URLS": "", **environment},
         )
         self.assertEqual((done.returncode, done.stderr), (1, b""))
@@ -127,7 +127,7 @@ class Names(SubcommandTest):
         ):
             stack = recorded.stack(frames)
             recorded.finding(rule, 0, site, site, allocated_stack=stack)
-        text = self.command(recorded.write(self.folder / "1-0.hfreport")).stdout.decode()
+        text = self.command(recorded.write(self.directory / "1-0.hfreport")).stdout.decode()
         self.assertRegex(
             text,
             r"allocation\n +0x10 in libother.so\n +\.\.\. 2 without a name in libother.so\n"
@@ -137,9 +137,9 @@ class Names(SubcommandTest):
 
     def hide(self, library):
         """A preload that hides libraries with such a name from dlopen(3)."""
-        source = self.folder / "hide.c"
+        source = self.directory / "hide.c"
         source.write_text(NO_LIBDW)
-        path = self.folder / "hide.so"
+        path = self.directory / "hide.so"
         run(*CC, "-fPIC", "-shared", f'-DHIDDEN="{library}"', "-o", path, source)
         return str(path)
 
@@ -230,9 +230,9 @@ class Names(SubcommandTest):
         self.assertEqual(self.allocated(path, offset, b""), self.expected("make_table", MAKE_LINE))
 
     def test_a_program_at_a_fixed_address(self):
-        source = self.folder / "table.c"
+        source = self.directory / "table.c"
         source.write_text(SOURCE + "int main(void) { start(); return table == 0; }\n")
-        path = self.folder / "app"
+        path = self.directory / "app"
         run(*CC, "-g", "-O1", "-no-pie", "-o", path, source, "-Wl,--build-id")
         self.assertEqual(
             self.allocated(path, self.call(path, "make_table", "malloc"), self.build_id(path)),
@@ -253,13 +253,13 @@ class Names(SubcommandTest):
         self.assertEqual(symbol, mangled)
 
     def test_paths_that_are_no_objects(self):
-        fifo = self.folder / "fifo"
+        fifo = self.directory / "fifo"
         os.mkfifo(fifo)
-        text = self.folder / "text"
+        text = self.directory / "text"
         text.write_text("hello")
-        damaged = self.folder / "damaged.so"
+        damaged = self.directory / "damaged.so"
         damaged.write_bytes(self.build("-g").read_bytes()[:2000])
-        paths = [fifo, text, damaged, self.folder, "/dev/zero", "[vdso]", "libtable.so"]
+        paths = [fifo, text, damaged, self.directory, "/dev/zero", "[vdso]", "libtable.so"]
         for path in paths:
             self.assertEqual(self.allocated(path, 0x1234, b""), (None, None, None), path)
 
@@ -275,7 +275,7 @@ class Names(SubcommandTest):
             self.skipTest("no libdebuginfod")
         path = self.build("-g")
         offset, build = self.call(path, "make_table", "malloc"), self.build_id(path)
-        served = self.folder / "served/buildid" / build.hex()
+        served = self.directory / "served/buildid" / build.hex()
         served.mkdir(parents=True)
         run("objcopy", "--only-keep-debug", path, served / "debuginfo")
         run("strip", path)
@@ -285,7 +285,7 @@ class Names(SubcommandTest):
             def log_message(self, *_):
                 pass
 
-        handler = functools.partial(Quiet, directory=self.folder / "served")
+        handler = functools.partial(Quiet, directory=self.directory / "served")
         server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
         threading.Thread(target=server.serve_forever, daemon=True).start()
         self.addCleanup(server.server_close)
@@ -299,7 +299,7 @@ class Names(SubcommandTest):
                 offset,
                 build,
                 DEBUGINFOD_URLS=f"http://127.0.0.1:{server.server_port}",
-                DEBUGINFOD_CACHE_PATH=str(self.folder / f"cache-{present}"),
+                DEBUGINFOD_CACHE_PATH=str(self.directory / f"cache-{present}"),
                 no_proxy="127.0.0.1",
             )
             self.assertEqual(found, expected, present)
@@ -314,8 +314,8 @@ class Names(SubcommandTest):
         recorded = Recorded()
         site = recorded.site(recorded.object(str(path), 0, build), 0x1234)
         recorded.finding("static-free", 0, site, 0)
-        command = [HOMEFREE, "report", recorded.write(self.folder / "1-0.hfreport")]
-        log = self.folder / "log"
+        command = [HOMEFREE, "report", recorded.write(self.directory / "1-0.hfreport")]
+        log = self.directory / "log"
         environment = {k: v for k, v in os.environ.items() if k != "DEBUGINFOD_URLS"}
         subprocess.run(
             ["strace", "-f", "-e", "trace=socket,connect", "-o", log, *command],

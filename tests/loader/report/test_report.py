@@ -50,7 +50,7 @@ class ReportTest(SubcommandTest):
     command = report
 
     def write(self, recorded, name="4711-0.hfreport"):
-        return recorded.write(self.folder / name)
+        return recorded.write(self.directory / name)
 
     def document(self, *arguments, status=None):
         done = report("--json", *arguments)
@@ -67,7 +67,7 @@ class ReportTest(SubcommandTest):
 
 class CommandLine(ReportTest):
     def test_wrong_usage(self):
-        self.assert_usual_refusals("give at least one file or folder", "takes no path")
+        self.assert_usual_refusals("give at least one file or directory", "takes no path")
         self.assert_usage("--html", word="--html")
         self.assert_usage("--json", "--html", "-", "x", word="only one result")
 
@@ -87,7 +87,7 @@ class CommandLine(ReportTest):
 
     def test_results_that_cannot_be_written(self):
         path = self.write(something_of_everything())
-        done = report("--html", self.folder / "missing/page.html", path)
+        done = report("--html", self.directory / "missing/page.html", path)
         self.assertEqual(done.returncode, 3)
         self.assertIn(b"No such file", done.stderr)
         with open("/dev/full", "w") as full:
@@ -120,7 +120,7 @@ class WithoutPython(ReportTest):
 
     def assert_remedy(self, python, why):
         path = self.write(something_of_everything())
-        for arguments in [path], ["--html", self.folder / "page.html", path]:
+        for arguments in [path], ["--html", self.directory / "page.html", path]:
             done = report(*arguments, env=self.environment(python))
             self.assertEqual((done.returncode, done.stdout), (3, b""), done)
             self.assertRegex(
@@ -128,17 +128,17 @@ class WithoutPython(ReportTest):
                 rf"\Ahomefree report: [^\n]*{why}[^\n]*CPython 3.9 or later[^\n]*HOMEFREE_PYTHON, "
                 r"or use --json, which needs no Python\n\Z",
             )
-        self.assertFalse((self.folder / "page.html").exists())
+        self.assertFalse((self.directory / "page.html").exists())
         for arguments in ["--json"], ["--folded", "-"]:
             done = report(*arguments, path, env=self.environment(python))
             self.assertEqual((done.returncode, done.stderr), (1, b""), done)
 
     def test_none(self):
-        self.assert_remedy(self.folder / "python3", "No such file")
+        self.assert_remedy(self.directory / "python3", "No such file")
 
     def test_one_that_is_too_old(self):
         """Told of another version; the rest of it is real."""
-        old = self.folder / "python3"
+        old = self.directory / "python3"
         old.write_text(
             f"#!{sys.executable}\n"
             "import sys\n"
@@ -151,16 +151,16 @@ class WithoutPython(ReportTest):
         self.assert_remedy(old, "is Python 3.8; name ")
 
     def test_what_users_have_set_for_python(self):
-        (self.folder / "json.py").write_text("raise SystemExit('of the current folder')\n")
+        (self.directory / "json.py").write_text("raise SystemExit('of the current directory')\n")
         path = self.write(something_of_everything())
         environment = {
             **os.environ,
-            "PYTHONPATH": str(self.folder),
+            "PYTHONPATH": str(self.directory),
             "PYTHONHOME": "/nonexistent",
             "PYTHONIOENCODING": "ascii",
             "LC_ALL": "C",
         }
-        done = report(path, env=environment, cwd=self.folder)
+        done = report(path, env=environment, cwd=self.directory)
         self.assertEqual((done.returncode, done.stderr), (1, b""), done)
         self.assertEqual(done.stdout, report(path).stdout)
 
@@ -175,14 +175,14 @@ class WithoutPython(ReportTest):
 
 class BadFiles(ReportTest):
     def file(self, name, content):
-        path = self.folder / name
+        path = self.directory / name
         path.write_bytes(content)
         return path
 
     def test_no_reports(self):
         whole = something_of_everything().bytes()
-        self.assert_refused(self.folder / "missing", "No such file")
-        self.assert_refused(self.folder, "no report in")
+        self.assert_refused(self.directory / "missing", "No such file")
+        self.assert_refused(self.directory, "no report in")
         self.assert_refused("", "No such file")
         self.assert_refused("/dev/null", "not a regular file")
         self.assert_refused(self.file("empty", b""), "the file is empty")
@@ -191,9 +191,9 @@ class BadFiles(ReportTest):
         self.assert_refused(self.file("short", whole[:1000]), "too short")
         newer = something_of_everything(version=2).bytes()
         self.assert_refused(self.file("newer", newer), "written by a newer homefree")
-        os.mkfifo(self.folder / "fifo.hfreport")
-        self.assert_refused(self.folder / "fifo.hfreport", "not a regular file")
-        loop = self.folder / "loop.hfreport"
+        os.mkfifo(self.directory / "fifo.hfreport")
+        self.assert_refused(self.directory / "fifo.hfreport", "not a regular file")
+        loop = self.directory / "loop.hfreport"
         loop.symlink_to(loop)
         self.assert_refused(loop, "symbolic links")
 
@@ -208,15 +208,15 @@ class BadFiles(ReportTest):
         self.write(something_of_everything(1), "1-0.hfreport")
         self.file("2-0.hfreport", b"")
         self.file("3-0.hfreport", something_of_everything(3).bytes()[:3000])
-        os.mkfifo(self.folder / "4-0.hfreport")
-        (self.folder / "5-0.hfreport").mkdir()
-        done = report("--json", self.folder)
+        os.mkfifo(self.directory / "4-0.hfreport")
+        (self.directory / "5-0.hfreport").mkdir()
+        done = report("--json", self.directory)
         self.assertEqual(done.returncode, 1, done)
         self.assertEqual(done.stderr.count(b"\n"), 4, done.stderr)
         document = json.loads(done.stdout)
         self.assertEqual([process["pid"] for process in document["processes"]], [1])
         self.assertEqual(document["left_out"], 4)
-        self.assertIn("4 processes are left out:", self.text(self.folder))
+        self.assertIn("4 processes are left out:", self.text(self.directory))
 
     def test_cut_short(self):
         """Whatever is left is shown, and the document says that something is missing."""
@@ -233,7 +233,7 @@ class BadFiles(ReportTest):
         document = self.document(path, status=1)
         self.assertFalse(document["processes"][0]["truncated"])
         os.truncate(self.file("2-0.hfreport", b""), 1 << 40)
-        self.assert_refused(self.folder / "2-0.hfreport", "not the report")
+        self.assert_refused(self.directory / "2-0.hfreport", "not the report")
 
     def test_numbers_beyond_everything(self):
         recorded = Recorded()
@@ -319,7 +319,7 @@ class BadFiles(ReportTest):
             recorded.pair(number, ALLOCATED, most, most)
             recorded.pair(number, ALLOCATED, most, most)
             self.write(recorded, f"{name}-0.hfreport")
-        document = self.document(self.folder, status=1)
+        document = self.document(self.directory, status=1)
         self.assertEqual(document["findings"][0]["count"], most)
         self.assertEqual(document["matrix"][0]["blocks"], most)
         self.assertEqual(document["processes"][0]["blocks"], most)
@@ -499,8 +499,8 @@ class Document(ReportTest):
             paths.append(self.write(recorded, f"{process}/{process}-0.hfreport"))
         first = report("--json", *paths).stdout
         self.assertEqual(report("--json", *reversed(paths)).stdout, first)
-        self.assertEqual(report("--json", self.folder).stdout, first)
-        self.assertEqual(report("--json", self.folder, *paths, self.folder).stdout, first)
+        self.assertEqual(report("--json", self.directory).stdout, first)
+        self.assertEqual(report("--json", self.directory, *paths, self.directory).stdout, first)
 
     def test_moments_are_thinned(self):
         recorded = Recorded()
@@ -527,9 +527,9 @@ class Merging(ReportTest):
         self.write(something_of_everything(2, base=0x7E0000000000), "2-0.hfreport")
         other = something_of_everything(3, base=0x7D0000000000, host=b"other").bytes()
         moved = other.replace(b"/opt/lib/libtable.so", b"/srv/lib/libtable.so")
-        (self.folder / "machine").mkdir()
-        (self.folder / "machine/3-0.hfreport").write_bytes(moved)
-        document = self.document(self.folder, status=1)
+        (self.directory / "machine").mkdir()
+        (self.directory / "machine/3-0.hfreport").write_bytes(moved)
+        document = self.document(self.directory, status=1)
         counts = {finding["rule"]: finding["count"] for finding in document["findings"]}
         # jemalloc is named by its object's path, which is another one there.
         self.assertEqual(counts["array-new-delete"], 15)
@@ -551,7 +551,7 @@ class Merging(ReportTest):
             site = recorded.site(recorded.object("/opt/bin/app", 0, build), 100)
             recorded.finding("stack-free", 0, site, site)
             self.write(recorded, f"{name}-0.hfreport")
-        counts = [finding["count"] for finding in self.document(self.folder)["findings"]]
+        counts = [finding["count"] for finding in self.document(self.directory)["findings"]]
         self.assertEqual(counts, [2, 1, 1])
 
     def test_a_stack_that_another_process_has(self):
@@ -563,7 +563,7 @@ class Merging(ReportTest):
             stack = recorded.stack([(number, 100)]) if name == "2" else 0
             recorded.finding("stack-free", 0, site, site, freed_stack=stack)
             self.write(recorded, f"{name}-0.hfreport")
-        (finding,) = self.document(self.folder)["findings"]
+        (finding,) = self.document(self.directory)["findings"]
         self.assertEqual(len(finding["freed"]["stack"]), 1)
 
     def test_pairs_come_in_tables(self):
@@ -581,12 +581,12 @@ class Merging(ReportTest):
         self.assertEqual([pair["blocks"] for pair in document["matrix"]], [2000])
         self.assertEqual(document["suppressed"], [{"pattern": "*", "why": None, "count": 4}])
 
-    def test_a_full_folder(self):
+    def test_a_full_directory(self):
         self.write(Recorded())
-        (self.folder / "index").write_bytes(b"+" * (HF_REPORT_PROCESSES_MAX + 7))
-        self.assertEqual(self.document(self.folder)["left_out"], 7)
-        (self.folder / "index").write_bytes(b"+" * HF_REPORT_PROCESSES_MAX)
-        self.assertEqual(self.document(self.folder)["left_out"], 0)
+        (self.directory / "index").write_bytes(b"+" * (HF_REPORT_PROCESSES_MAX + 7))
+        self.assertEqual(self.document(self.directory)["left_out"], 7)
+        (self.directory / "index").write_bytes(b"+" * HF_REPORT_PROCESSES_MAX)
+        self.assertEqual(self.document(self.directory)["left_out"], 0)
 
     def test_who_would_have_died(self):
         """What dies is the allocator whose free is called: the freeing object's own, or libc."""
@@ -730,7 +730,7 @@ class Text(ReportTest):
 class Folded(ReportTest):
     def test_lines(self):
         path = self.write(something_of_everything())
-        output = self.folder / "folded"
+        output = self.directory / "folded"
         text = self.text("--folded", output, path, status=1)
         self.assertIn("what to do", text)
         lines = output.read_text().splitlines()
@@ -767,7 +767,7 @@ class Files(ReportTest):
     """Where results go."""
 
     def test_a_file_changes_as_a_whole_and_keeps_its_permissions(self):
-        path, page = self.write(something_of_everything()), self.folder / "page.html"
+        path, page = self.write(something_of_everything()), self.directory / "page.html"
         report("--html", page, path)
         made = page.stat()
         self.assertEqual(made.st_mode & 0o777, 0o666 & ~UMASK)
@@ -775,16 +775,16 @@ class Files(ReportTest):
         self.assertEqual(page.stat().st_mtime_ns, made.st_mtime_ns)
         page.write_text("old")
         page.chmod(0o604)
-        link = self.folder / "link.html"
+        link = self.directory / "link.html"
         link.symlink_to(page.name)
         report("--html", link, path)
         self.assertTrue(link.is_symlink())
         self.assertEqual(page.stat().st_mode & 0o777, 0o604)
         self.assertIn("</html>", page.read_text(encoding="utf-8"))
-        self.assertEqual(len(list(self.folder.iterdir())), 3)
+        self.assertEqual(len(list(self.directory.iterdir())), 3)
 
     def test_a_link_to_a_file_that_is_still_to_be_made(self):
-        link, target = self.folder / "link", self.folder / "target"
+        link, target = self.directory / "link", self.directory / "target"
         link.symlink_to(target.name)
         for option in "--html", "--folded":
             report(option, link, self.write(something_of_everything()))
@@ -799,7 +799,7 @@ class Html(ReportTest):
         site = recorded.site(recorded.object("/opt/</script><b>.so"), 10)
         recorded.finding("static-free", 0, site, site)
         path = self.write(recorded)
-        page = self.folder / "page.html"
+        page = self.directory / "page.html"
         report("--html", page, path)
         text = page.read_text(encoding="utf-8")
         self.assertNotIn("@HOMEFREE_REPORT@", text)
@@ -846,9 +846,9 @@ class Comparing(ReportTest):
             )
             self.assertEqual(item["freed"]["object"], "/opt/lib/libtable.so")
 
-    def test_files_folders_and_documents(self):
+    def test_files_directories_and_documents(self):
         old, new = self.both()
-        saved = self.folder / "old.json"
+        saved = self.directory / "old.json"
         saved.write_bytes(report("--json", old).stdout)
         for path in old, old.parent, saved:
             document = self.document("--compare", path, new, status=1)
@@ -871,7 +871,7 @@ class Comparing(ReportTest):
                 {**finding, "allocated": {**side, "symbol": name}, "freed": side}
                 for name in symbols
             ]
-            saved = self.folder / "old.json"
+            saved = self.directory / "old.json"
             saved.write_text(json.dumps({"homefree_report": 1, "findings": findings}))
             comparison = self.document("--compare", saved, new)["compare"]
             self.assertEqual(len(comparison["gone"]), count)
@@ -887,15 +887,15 @@ class Comparing(ReportTest):
             ('{"homefree_report": 1, "findings": [{}]}', "no rule"),
             ('{"homefree_report": 1, "findings": [[], 1]}', "no rule"),
         ):
-            saved = self.folder / "old.json"
+            saved = self.directory / "old.json"
             saved.write_text(content)
             done = report("--compare", saved, new)
             self.assertEqual((done.returncode, done.stdout), (3, b""), content[:50])
             self.assertIn(word, done.stderr.decode())
-        done = report("--compare", self.folder / "missing", new)
+        done = report("--compare", self.directory / "missing", new)
         self.assertEqual(done.returncode, 3)
-        os.mkfifo(self.folder / "fifo")
-        self.assertEqual(report("--compare", self.folder / "fifo", new).returncode, 3)
+        os.mkfifo(self.directory / "fifo")
+        self.assertEqual(report("--compare", self.directory / "fifo", new).returncode, 3)
 
 
 class Logged(Recorded):
@@ -952,7 +952,7 @@ class Running(ReportTest):
 
 class Many(ReportTest):
     def test_a_thousand_files(self):
-        """A folder of 1000 files of 200 KiB takes seconds, and the report adds them all up."""
+        """A directory of 1000 files of 200 KiB takes seconds, and the report adds them all up."""
         recorded = something_of_everything(end=RUNS)
         for number in range(2000):
             library = recorded.object(f"/opt/lib/lib{number % 200}.so", number % 200 << 20)
@@ -961,8 +961,8 @@ class Many(ReportTest):
         content = recorded.bytes()
         content += bytes(max(0, 200 * 1024 - len(content)))
         for number in range(1000):
-            (self.folder / f"{number}-0.hfreport").write_bytes(content)
-        document = self.document(self.folder, status=1)
+            (self.directory / f"{number}-0.hfreport").write_bytes(content)
+        document = self.document(self.directory, status=1)
         self.assertEqual(len(document["processes"]), 1000)
         self.assertEqual(document["findings"][0]["count"], 17000)
 

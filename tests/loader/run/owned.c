@@ -23,14 +23,14 @@ int main(void)
         puts("no heap");
         return 1;
     }
-    char *name = realpath("/", NULL), *folder = getcwd(NULL, 0), *text = strdup("text");
+    char *name = realpath("/", NULL), *directory = getcwd(NULL, 0), *text = strdup("text");
     const struct {
         const char *function;
         void *block;
     } blocks[] = {
         {"constructor", early},     {"malloc", malloc(1)},
         {"calloc", calloc(10, 10)}, {"realpath", name},
-        {"getcwd", folder},         {"strdup", text},
+        {"getcwd", directory},      {"strdup", text},
         {"large", malloc(9 << 20)}, {"aligned", aligned_alloc(64, 64)},
     };
     bool all = true;

@@ -39,14 +39,14 @@ def limits(*pairs):
 
 class Limited(unittest.TestCase):
     def done(self, way, *actions, before=None, **options):
-        with tempfile.TemporaryDirectory() as folder:
+        with tempfile.TemporaryDirectory() as directory:
             done = subprocess.run(
                 [*WAYS[way], *actions],
                 env=environment(),
                 capture_output=True,
                 text=True,
                 timeout=120,
-                cwd=folder,
+                cwd=directory,
                 preexec_fn=before,
                 **options,
             )
@@ -115,14 +115,14 @@ class Limited(unittest.TestCase):
                 [EMULATOR, "-E", preload, LIMITED, "small", f"take={40 * MIB}"],
                 ["env", preload, EMULATOR, LIMITED, "small", f"take={40 * MIB}"],
             ):
-                with self.subTest(way=way), tempfile.TemporaryDirectory() as folder:
+                with self.subTest(way=way), tempfile.TemporaryDirectory() as directory:
                     done = subprocess.run(
                         way,
                         env=environment(),
                         capture_output=True,
                         text=True,
                         timeout=120,
-                        cwd=folder,
+                        cwd=directory,
                         preexec_fn=limits((resource.RLIMIT_CORE, 0)),
                     )
                     self.assertEqual(done.returncode, 0, done.stderr)

@@ -200,7 +200,7 @@ START_TEST(not_programs)
     ck_assert_int_eq(symlink(scratch_file, scratch_file), 0);
     assert_refused(HF_PROGRAM_BROKEN, "symbolic links");
 
-    hf_program_examine(scratch_folder, &program);
+    hf_program_examine(scratch_directory, &program);
     ck_assert_str_eq(program.why, "Is a directory");
     hf_program_examine("", &program);
     ck_assert_str_eq(program.why, "No such file or directory");
@@ -211,7 +211,7 @@ START_TEST(not_programs)
     name[0] = '/';
     hf_program_examine(name, &program);
     ck_assert_str_eq(program.why, "File name too long");
-    setenv("PATH", name, 1); /* a folder with such a name is passed over */
+    setenv("PATH", name, 1); /* a directory with such a name is passed over */
     hf_program_examine("sh", &program);
     ck_assert_str_eq(program.why, "No such file or directory");
     free(name);
@@ -224,7 +224,7 @@ START_TEST(circles)
     snprintf(line, sizeof line, "#!%s\n", scratch_file);
     write_file(line, strlen(line));
     assert_refused(HF_PROGRAM_BROKEN, "too many scripts");
-    setenv("PATH", scratch_folder, 1);
+    setenv("PATH", scratch_directory, 1);
     snprintf(line, sizeof line, "#!/usr/bin/env %s\n", strrchr(scratch_file, '/') + 1);
     write_file(line, strlen(line));
     assert_refused(HF_PROGRAM_BROKEN, "too many scripts start each other with env");

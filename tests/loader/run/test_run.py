@@ -49,8 +49,8 @@ int main(int count, char **arguments)
 """
 
 
-def build(folder, name, source, *flags, **options):
-    path, code = folder / name, folder / (name + ".c")
+def build(directory, name, source, *flags, **options):
+    path, code = directory / name, directory / (name + ".c")
     code.write_text(source)
     subprocess.run([*CC, "-O1", "-w", str(code), *flags, "-o", str(path)], check=True, **options)
     code.unlink()
@@ -58,16 +58,16 @@ def build(folder, name, source, *flags, **options):
 
 
 def links(*flags):
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as directory:
         try:
-            build(Path(folder), "program", IDLE, *flags, stderr=subprocess.DEVNULL)
+            build(Path(directory), "program", IDLE, *flags, stderr=subprocess.DEVNULL)
         except (subprocess.CalledProcessError, FileNotFoundError):
             return False
         return True
 
 
 class Installation(unittest.TestCase):
-    """An installation that every test shares, and for each test a folder in which it runs."""
+    """An installation that every test shares, and for each test a directory in which it runs."""
 
     @classmethod
     def setUpClass(cls):
@@ -92,10 +92,10 @@ class Installation(unittest.TestCase):
         return shutil.copy(HOMEFREE, prefix / "bin/homefree")
 
     def setUp(self):
-        self.folder = Path(tempfile.mkdtemp(prefix="homefree-test-run-"))
-        self.addCleanup(shutil.rmtree, self.folder)
-        self.folder.chmod(0o777)
-        self.log = self.folder / "log"
+        self.directory = Path(tempfile.mkdtemp(prefix="homefree-test-run-"))
+        self.addCleanup(shutil.rmtree, self.directory)
+        self.directory.chmod(0o777)
+        self.log = self.directory / "log"
 
     def environment(self, **more):
         result = {k: v for k, v in os.environ.items() if not k.startswith(("HOMEFREE_", "LD_"))}
@@ -104,7 +104,7 @@ class Installation(unittest.TestCase):
         return {name: value for name, value in result.items() if value is not None}
 
     def reachable(self):
-        """With a PATH whose folders every user can search."""
+        """With a PATH whose directories every user can search."""
         return self.environment(PATH="/usr/bin:/bin")
 
     def start(self, *arguments, homefree=None, env=None, **options):
@@ -114,7 +114,7 @@ class Installation(unittest.TestCase):
                 "stdin": subprocess.DEVNULL,
                 "stdout": subprocess.PIPE,
                 "stderr": subprocess.PIPE,
-                "cwd": self.folder,
+                "cwd": self.directory,
                 "env": env or self.environment(),
                 **options,
             },
@@ -150,13 +150,13 @@ class Installation(unittest.TestCase):
         return [(int(line.split()[0]), line.split()[1]) for line in lines]
 
     def write(self, name, text, mode=0o755):
-        path = self.folder / name
+        path = self.directory / name
         path.write_bytes(text if isinstance(text, bytes) else text.encode())
         path.chmod(mode)
         return path
 
     def build(self, name, source, *flags):
-        return build(self.folder, name, source, *flags)
+        return build(self.directory, name, source, *flags)
 
 
 class Program(Installation):
@@ -194,7 +194,7 @@ class Program(Installation):
     def test_closed_streams(self):
         for closed in ("<&-", ">&-", "2>&-", "<&- >&- 2>&-"):
             script = f'"{self.homefree}" run -- sh -c \'ls -l /proc/$$/fd >"$1"\' sh "$1" {closed}'
-            paths = self.folder / "through", self.folder / "direct"
+            paths = self.directory / "through", self.directory / "direct"
             subprocess.run(["sh", "-c", script, "sh", paths[0]], check=True)
             script = f'sh -c \'ls -l /proc/$$/fd >"$1"\' sh "$1" {closed}'
             subprocess.run(["sh", "-c", script, "sh", paths[1]], check=True)
@@ -227,7 +227,7 @@ class Program(Installation):
             arguments,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
-            cwd=self.folder,
+            cwd=self.directory,
             env=self.environment(),
             pass_fds=[kept],
             **options,
@@ -315,31 +315,31 @@ class Preload(Installation):
         self.assertEqual([name for _, name in self.loaded()], [DIAGNOSE, PRELOAD])
 
     def test_moved_and_linked(self):
-        moved = self.folder / "moved, to,here"
-        homefree = self.install(self.folder / "first")
-        os.rename(self.folder / "first", moved.with_name("moved,here"))
-        homefree = self.folder / "moved,here/bin/homefree"
+        moved = self.directory / "moved, to,here"
+        homefree = self.install(self.directory / "first")
+        os.rename(self.directory / "first", moved.with_name("moved,here"))
+        homefree = self.directory / "moved,here/bin/homefree"
         self.assertEqual(self.preload(None, homefree=homefree),
-                         f"{self.folder}/moved,here/lib/{PRELOAD}")  # fmt: skip
-        link = self.folder / "link"
+                         f"{self.directory}/moved,here/lib/{PRELOAD}")  # fmt: skip
+        link = self.directory / "link"
         link.symlink_to(homefree)
         self.assertEqual(self.preload(None, homefree=link),
-                         f"{self.folder}/moved,here/lib/{PRELOAD}")  # fmt: skip
+                         f"{self.directory}/moved,here/lib/{PRELOAD}")  # fmt: skip
 
     def test_paths_that_cannot_be_preloaded(self):
         for name, obstacle in (("a b", "a space"), ("a:b", "a colon"), ("a$b", "a '$'"),
                                ("$LIB", "a '$'"), ("a\nb", "a line break")):  # fmt: skip
-            homefree = self.install(self.folder / name)
+            homefree = self.install(self.directory / name)
             for options in ([], ["--diagnose"]):
                 self.refused(3, f"cannot express a path with {obstacle}; install", *options, "true",
                              homefree=homefree)  # fmt: skip
-        self.assertEqual(list(self.folder.glob("homefree-report*")), [])
+        self.assertEqual(list(self.directory.glob("homefree-report*")), [])
 
     def test_missing_library(self):
-        homefree = self.install(self.folder / "installed")
-        (self.folder / f"installed/lib/{PRELOAD}").unlink()
-        # Neither the environment nor the current folder says where to look.
-        shutil.copy(self.prefix / "lib" / PRELOAD, self.folder)
+        homefree = self.install(self.directory / "installed")
+        (self.directory / f"installed/lib/{PRELOAD}").unlink()
+        # Neither the environment nor the current directory says where to look.
+        shutil.copy(self.prefix / "lib" / PRELOAD, self.directory)
         env = self.environment(LD_LIBRARY_PATH=f"{self.prefix}/lib", HOMEFREE_PREFIX="/x")
         self.refused(3, f"cannot find {PRELOAD}", "true", homefree=homefree, env=env)
         status, _, _ = self.run_it("--diagnose", "true", homefree=homefree)
@@ -366,7 +366,7 @@ class Usage(Installation):
         ):  # fmt: skip
             with self.subTest(arguments=arguments):
                 self.refused(2, message + "; see 'homefree run --help'", *arguments)
-        self.assertEqual(os.listdir(self.folder), [])
+        self.assertEqual(os.listdir(self.directory), [])
 
     def test_help(self):
         for option in ("--help", "-h"):
@@ -408,8 +408,8 @@ class Diagnose(Installation):
         values = [e for e in out.decode().split("\0") if e.startswith("HOMEFREE_DIAGNOSE=")]
         self.assertEqual(len(values), 1)
         pairs = dict(pair.split(":", 1) for pair in values[0].partition("=")[2].split(","))
-        self.assertEqual(err, f"homefree run: the report will be in '{pairs['folder']}'\n")
-        self.assertTrue(os.path.isdir(pairs["folder"]))
+        self.assertEqual(err, f"homefree run: the report will be in '{pairs['directory']}'\n")
+        self.assertTrue(os.path.isdir(pairs["directory"]))
         return pairs
 
     def test_modes(self):
@@ -417,7 +417,7 @@ class Diagnose(Installation):
                              ("=strict", "strict")):  # fmt: skip
             self.assertEqual(
                 self.told("--diagnose" + option, "--report", "r"),
-                {"mode": mode, "folder": str(self.folder / "r")},
+                {"mode": mode, "directory": str(self.directory / "r")},
             )
         self.assertEqual({name for _, name in self.loaded()}, {DIAGNOSE})
 
@@ -435,44 +435,44 @@ class Diagnose(Installation):
         )
 
     def test_set_before_is_replaced(self):
-        env = self.environment(HOMEFREE_DIAGNOSE="mode:strict,folder:/x,sites:/y")
-        self.assertEqual(set(self.told("--diagnose", env=env)), {"mode", "folder"})
+        env = self.environment(HOMEFREE_DIAGNOSE="mode:strict,directory:/x,sites:/y")
+        self.assertEqual(set(self.told("--diagnose", env=env)), {"mode", "directory"})
 
-    def test_usual_folder(self):
-        folder = Path(self.told("--diagnose")["folder"])
-        self.assertEqual(folder.parent, self.folder)
+    def test_usual_directory(self):
+        directory = Path(self.told("--diagnose")["directory"])
+        self.assertEqual(directory.parent, self.directory)
         (pid,) = {pid for pid, _ in self.loaded()}
-        self.assertEqual(folder.name, f"homefree-report.{pid}")
-        self.assertEqual(stat.S_IMODE(folder.stat().st_mode), 0o700)
+        self.assertEqual(directory.name, f"homefree-report.{pid}")
+        self.assertEqual(stat.S_IMODE(directory.stat().st_mode), 0o700)
 
-    def test_usual_folder_is_a_new_one(self):
+    def test_usual_directory_is_a_new_one(self):
         script = (
             'mkdir homefree-report.$$; : >homefree-report.$$.1; exec "$0" run --diagnose -- true'
         )
-        subprocess.run(["sh", "-c", script, self.homefree], cwd=self.folder, check=True,
+        subprocess.run(["sh", "-c", script, self.homefree], cwd=self.directory, check=True,
                        env=self.environment(), stderr=subprocess.DEVNULL)  # fmt: skip
         ((pid, _),) = self.loaded()
-        names = sorted(os.listdir(self.folder))
+        names = sorted(os.listdir(self.directory))
         self.assertEqual(names, [f"homefree-report.{pid}{end}" for end in ("", ".1", ".2")])
 
-    def test_named_folder(self):
+    def test_named_directory(self):
         os.umask(os.umask(0o022) | 0o022)
-        folder = self.folder / "a/b:c d/report"
+        directory = self.directory / "a/b:c d/report"
         self.assertEqual(self.told("--diagnose", "--report", "./a//b:c d/report//"),
-                         {"mode": "report", "folder": str(folder)})  # fmt: skip
-        self.assertEqual(stat.S_IMODE(folder.stat().st_mode), 0o700)
-        self.assertEqual(stat.S_IMODE(folder.parent.stat().st_mode), 0o755)
-        folder.chmod(0o750)
-        (folder / "old").write_text("x")
-        link = self.folder / "link"
-        link.symlink_to(folder)
-        self.assertEqual(self.told("--diagnose", "--report", link)["folder"], str(folder))
-        self.assertEqual(stat.S_IMODE(folder.stat().st_mode), 0o750)
-        self.assertEqual(os.listdir(folder), ["old"])
+                         {"mode": "report", "directory": str(directory)})  # fmt: skip
+        self.assertEqual(stat.S_IMODE(directory.stat().st_mode), 0o700)
+        self.assertEqual(stat.S_IMODE(directory.parent.stat().st_mode), 0o755)
+        directory.chmod(0o750)
+        (directory / "old").write_text("x")
+        link = self.directory / "link"
+        link.symlink_to(directory)
+        self.assertEqual(self.told("--diagnose", "--report", link)["directory"], str(directory))
+        self.assertEqual(stat.S_IMODE(directory.stat().st_mode), 0o750)
+        self.assertEqual(os.listdir(directory), ["old"])
 
-    def test_unusable_folder(self):
+    def test_unusable_directory(self):
         self.write("file", "")
-        (self.folder / "dangling").symlink_to("nowhere/at/all")
+        (self.directory / "dangling").symlink_to("nowhere/at/all")
         for path, why in (
             ("file", "Not a directory"),
             ("file/below", "Not a directory"),
@@ -485,18 +485,18 @@ class Diagnose(Installation):
             self.refused(3, f"cannot use --report '{path}': {why}", "--diagnose", "--report", path,
                          "true")  # fmt: skip
 
-    def test_current_folder_with_a_comma(self):
-        comma = self.folder / "a,b"
+    def test_current_directory_with_a_comma(self):
+        comma = self.directory / "a,b"
         comma.mkdir()
         for options in ([], ["--report", "r"]):
             self.refused(3, "contains a comma", "--diagnose", *options, "true", cwd=comma)
         self.assertEqual(os.listdir(comma), [])
-        self.told("--diagnose", "--report", self.folder / "r", cwd=comma)
+        self.told("--diagnose", "--report", self.directory / "r", cwd=comma)
 
     def test_long_paths(self):
         """The library has room for so many bytes."""
-        deep = self.folder / "/".join(["x" * 200] * 4)
-        self.assertEqual(self.told("--diagnose", "--report", deep)["folder"], str(deep))
+        deep = self.directory / "/".join(["x" * 200] * 4)
+        self.assertEqual(self.told("--diagnose", "--report", deep)["directory"], str(deep))
         self.loaded()
         for path in (deep / ("y" * 200), "/".join(["z" * 250] * 5)):
             self.refused(3, "its path is too long", "--diagnose", "--report", path, "true")
@@ -506,14 +506,14 @@ class Diagnose(Installation):
         self.assertEqual(os.listdir(deep), ["file"])
 
     @unittest.skipUnless(ROOT, "needs another user")
-    def test_folder_of_another(self):
-        (self.folder / "closed").mkdir(0o755)
+    def test_directory_of_another(self):
+        (self.directory / "closed").mkdir(0o755)
         self.refused(3, "Permission denied", "--diagnose", "--report", "closed", "true",
                      user=NOBODY)  # fmt: skip
         self.refused(3, "Permission denied", "--diagnose", "--report", "closed/new", "true",
                      user=NOBODY)  # fmt: skip
         self.refused(3, "; name another with --report", "--diagnose", "true", user=NOBODY,
-                     cwd=self.folder / "closed")  # fmt: skip
+                     cwd=self.directory / "closed")  # fmt: skip
 
     def test_files(self):
         self.write("patterns", "x")
@@ -524,20 +524,20 @@ class Diagnose(Installation):
             ),
             {
                 "mode": "report",
-                "folder": str(self.folder / "r"),
-                "sites": str(self.folder / "record"),
-                "suppressions": str(self.folder / "patterns"),
+                "directory": str(self.directory / "r"),
+                "sites": str(self.directory / "record"),
+                "suppressions": str(self.directory / "patterns"),
             },
         )
         self.assertEqual(self.told("--diagnose", "--report", "s", "--sites", "r")["sites"],
-                         str(self.folder / "r"))  # fmt: skip
+                         str(self.directory / "r"))  # fmt: skip
 
     def test_unusable_files(self):
         self.write("a,b", "")
-        os.mkfifo(self.folder / "fifo")
+        os.mkfifo(self.directory / "fifo")
         for option, path, why in (
             ("--sites", "none", "No such file"),
-            ("--sites", "fifo", "neither a file nor a folder"),
+            ("--sites", "fifo", "neither a file nor a directory"),
             ("--sites", "a,b", "contains a comma"),
             ("--suppressions", "none", "No such file"),
             ("--suppressions", ".", "not a regular file"),
@@ -545,20 +545,20 @@ class Diagnose(Installation):
             ("--suppressions", "a,b", "contains a comma"),
         ):
             self.refused(3, why, "--diagnose", option, path, "--", "true")
-        self.assertEqual(list(self.folder.glob("homefree-report*")), [])
+        self.assertEqual(list(self.directory.glob("homefree-report*")), [])
 
-    def test_refused_program_leaves_no_folder(self):
+    def test_refused_program_leaves_no_directory(self):
         self.refused(3, "No such file", "--diagnose", "--", "./none")
         self.refused(3, "No such file", "--diagnose", "--report", "r", "--", "./none")
-        self.assertEqual(os.listdir(self.folder), [])
+        self.assertEqual(os.listdir(self.directory), [])
 
-    def test_program_that_does_not_start_leaves_no_folder(self):
+    def test_program_that_does_not_start_leaves_no_directory(self):
         """The kernel may refuse what the examination let pass."""
         env = self.environment(LD_PRELOAD="x" * (32 * 4096 - len("LD_PRELOAD=") - 1))
         status, _, err = self.run_it("--diagnose", "true", env=env)
         self.assertEqual(status, 3)
         self.assertIn("cannot run 'true': Argument list too long", err)
-        self.assertEqual(os.listdir(self.folder), [])
+        self.assertEqual(os.listdir(self.directory), [])
 
 
 class Refused(Installation):
@@ -605,8 +605,8 @@ class Refused(Installation):
         self.unfit("it is built for musl", self.build("program", IDLE, linker))
         code = self.write("program.c", IDLE)
         if shutil.which("musl-gcc"):
-            subprocess.run(["musl-gcc", code, "-o", self.folder / "real"], check=True)
-            self.unfit("it is built for musl", self.folder / "real")
+            subprocess.run(["musl-gcc", code, "-o", self.directory / "real"], check=True)
+            self.unfit("it is built for musl", self.directory / "real")
 
     def test_needs_musl(self):
         musl = self.build("libc.musl-x86_64.so.1", "", "-shared", "-fPIC",
@@ -641,8 +641,8 @@ class Refused(Installation):
     def test_renamed_linker_of_glibc(self):
         """As some distributions and packers have it."""
         linker = re.search(r"(/\S+/ld-linux\S+)\]", self.readelf("-l", "/bin/true")).group(1)
-        (self.folder / "ld-2.36.so").symlink_to(os.path.realpath(linker))
-        flag = f"-Wl,--dynamic-linker={self.folder}/ld-2.36.so"
+        (self.directory / "ld-2.36.so").symlink_to(os.path.realpath(linker))
+        flag = f"-Wl,--dynamic-linker={self.directory}/ld-2.36.so"
         self.assertEqual(self.runs(self.build("program", IDLE, flag)), "")
         self.assertEqual(self.runs(linker, "/bin/echo", "x"), "x\n")
         self.assertEqual([name for _, name in self.loaded()], [PRELOAD, PRELOAD])
@@ -656,7 +656,7 @@ class Refused(Installation):
         self.write("plain", "", 0o644)
         self.write("empty", "")
         self.write("text", "echo hello\n")
-        os.mkfifo(self.folder / "fifo", 0o777)
+        os.mkfifo(self.directory / "fifo", 0o777)
         for command, why in (
             ("./none", "No such file or directory"),
             ("none-such-command", "No such file or directory"),
@@ -715,7 +715,7 @@ class Scripts(Installation):
         self.refused(3, why, script)
         self.refused(3, why, self.write("outer", f"#!{script}\n"))
         self.write("through", "#!/usr/bin/env static\n")
-        path = f"{self.folder}:{os.environ['PATH']}"
+        path = f"{self.directory}:{os.environ['PATH']}"
         self.refused(3, why, "./through", env=self.environment(PATH=path))
         self.write("split", "#!/usr/bin/env -S -u HOME A=1 static -x\n")
         self.refused(3, why, "./split", env=self.environment(PATH=path))
@@ -740,7 +740,7 @@ class Scripts(Installation):
     def kernel(self, *command):
         """The errno of execve(2), 0 if there is none."""
         try:
-            subprocess.run(command, cwd=self.folder, stdout=subprocess.DEVNULL, timeout=60)
+            subprocess.run(command, cwd=self.directory, stdout=subprocess.DEVNULL, timeout=60)
         except OSError as error:
             return error.errno
         return 0
@@ -755,17 +755,17 @@ class Scripts(Installation):
             self.assertEqual(fits, depth <= 5)
 
     def test_circle(self):
-        self.write("one", f"#!{self.folder}/two\n")
-        self.write("two", f"#!{self.folder}/one\n")
+        self.write("one", f"#!{self.directory}/two\n")
+        self.write("two", f"#!{self.directory}/one\n")
         self.assertEqual(self.kernel("./one"), errno.ELOOP)
         self.refused(3, "too many scripts", "./one")
-        path = f"{self.folder}:{os.environ['PATH']}"
+        path = f"{self.directory}:{os.environ['PATH']}"
         self.write("three", "#!/usr/bin/env three\n")
         self.refused(3, "too many scripts start each other", "./three",
                      env=self.environment(PATH=path))  # fmt: skip
 
     def test_first_lines_as_the_kernel_reads_them(self):
-        shutil.copy("/bin/true", self.folder / "t")
+        shutil.copy("/bin/true", self.directory / "t")
         pieces = [b"#!", b" ", b"\t", b"\n", b"\0", b"./t", b"/bin/true", b"x", b"\r", b"#", b"",
                   b"y" * 120, b"/./" * 40, b"\n"]  # fmt: skip
         generator = random.Random(4)
@@ -786,19 +786,19 @@ class Search(Installation):
 
     def test_search(self):
         for name in ("one", "two", "three"):
-            (self.folder / name).mkdir()
-        (self.folder / "one/word").mkdir()
+            (self.directory / name).mkdir()
+        (self.directory / "one/word").mkdir()
         self.write("two/word", "#!/bin/sh\necho two\n", 0o644)
         self.write("three/word", "#!/bin/sh\necho three $0\n")
         self.write("word", "#!/bin/sh\necho here $0\n")
         self.write("sh-only-here", "#!/bin/sh\necho $0\n")
         paths = ["one:two:three", "one:two", "one", "none:three", ":three", "three:", "", ":"]
-        paths += ["one::three", "one/../three/", None, "./three", str(self.folder), "one/word"]
+        paths += ["one::three", "one/../three/", None, "./three", str(self.directory), "one/word"]
         for path in paths:
             for name in ("word", "sh-only-here", "sh"):
                 env = self.environment(PATH=path)
                 command = ["/usr/bin/env", name, "-c", ":"]
-                oracle = subprocess.run(command, cwd=self.folder, env=env, capture_output=True)
+                oracle = subprocess.run(command, cwd=self.directory, env=env, capture_output=True)
                 status, out, err = self.run_it(name, "-c", ":", env=env)
                 with self.subTest(path=path, name=name):
                     if oracle.returncode == 0:

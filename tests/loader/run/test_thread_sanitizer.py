@@ -46,8 +46,8 @@ int main(int count, char **arguments)
 }
 """
 
-with tempfile.TemporaryDirectory() as folder:
-    source, program = f"{folder}/program.c", f"{folder}/program"
+with tempfile.TemporaryDirectory() as directory:
+    source, program = f"{directory}/program.c", f"{directory}/program"
     with open(source, "w") as file:
         file.write(PROGRAM)
     made = subprocess.run(

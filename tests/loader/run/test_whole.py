@@ -82,13 +82,13 @@ class Whole(unittest.TestCase):
 
     def test_diagnose(self):
         """Each mode: the program ends as it does, and its report is where the line says."""
-        with tempfile.TemporaryDirectory() as folder:
+        with tempfile.TemporaryDirectory() as directory:
             for mode in ("", "=count", "=report", "=strict"):
                 command = ["run", "--diagnose" + mode, "--", "sh", "-c", f"{OWNED}; exit 7"]
-                status, out, err = run(HOMEFREE, *command, env=environment(), cwd=folder)
+                status, out, err = run(HOMEFREE, *command, env=environment(), cwd=directory)
                 self.assertEqual((status, out), (7, b"heap\n"), err)
                 report = re.search(r"the report will be in '(.*)'\n", err.decode()).group(1)
-                self.assertEqual(os.path.dirname(report), os.path.realpath(folder))
+                self.assertEqual(os.path.dirname(report), os.path.realpath(directory))
                 files = [name for name in os.listdir(report) if name.endswith(".hfreport")]
                 self.assertGreaterEqual(len(files), 2, "one for each process")
 

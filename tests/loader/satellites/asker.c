@@ -1,5 +1,5 @@
 /*
- * Loads the libhomefree that its first argument names, goes to another folder, asks for what two
+ * Loads the libhomefree that its first argument names, goes to another directory, asks for what two
  * satellites do, and says what came of it: in the process, in a forked child, and in the process
  * again.
  */

@@ -1,6 +1,6 @@
 """Where libhomefree looks for its satellites, which it takes, and what it says without one.
 
-Usage: test_satellites.py ASKER LIBRARY-FOLDER [unittest arguments]
+Usage: test_satellites.py ASKER LIBRARY-DIRECTORY [unittest arguments]
 """
 
 import errno
@@ -24,23 +24,23 @@ def of(name):
 
 class Satellites(unittest.TestCase):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name).resolve()
-        shutil.copy2(LIBRARIES / CORE, self.folder)
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.directory = pathlib.Path(directory.name).resolve()
+        shutil.copy2(LIBRARIES / CORE, self.directory)
 
     def copy(self, *names, to=""):
-        (self.folder / to).mkdir(exist_ok=True)
+        (self.directory / to).mkdir(exist_ok=True)
         for name in names:
-            shutil.copy2(LIBRARIES / of(name), self.folder / to)
+            shutil.copy2(LIBRARIES / of(name), self.directory / to)
 
     def ask(self, core=None, **environment):
         """What the asker says of each satellite (0: none), and what came on stderr."""
         done = subprocess.run(
-            [ASKER, core or self.folder / CORE],
+            [ASKER, core or self.directory / CORE],
             check=True,
             text=True,
-            cwd=self.folder,
+            cwd=self.directory,
             env={**os.environ, **environment},
             capture_output=True,
             timeout=60,
@@ -66,11 +66,13 @@ class Satellites(unittest.TestCase):
     def test_without_them_the_answer_names_file_and_option(self):
         said, errors = self.ask()
         self.assertIn(f"adopt {-errno.ENOTSUP}, interpreters {-errno.ENOTSUP}: cannot open", said)
-        self.assertIn(f"{self.folder}/libhomefree-interpreters.so: No such file", said)
+        self.assertIn(f"{self.directory}/libhomefree-interpreters.so: No such file", said)
         self.assertIn("-Dinterpreters=disabled", said)
         # Once in each process, and the child is told what its parent was.
         self.assertEqual(errors.count("\n"), 1, errors)
-        self.assertIn(f"homefree: cannot open {self.folder}/libhomefree-adopt.so: No such", errors)
+        self.assertIn(
+            f"homefree: cannot open {self.directory}/libhomefree-adopt.so: No such", errors
+        )
         self.assertIn("-Dadopt=disabled", errors)
 
     def test_next_to_the_library(self):
@@ -82,10 +84,10 @@ class Satellites(unittest.TestCase):
         """As wheels have it after auditwheel."""
         self.needs_both()
         self.copy(*SATELLITES)
-        os.rename(self.folder / CORE, self.folder / "libhomefree-0a1b2c3d.so.1")
-        self.works(core=self.folder / "libhomefree-0a1b2c3d.so.1")
+        os.rename(self.directory / CORE, self.directory / "libhomefree-0a1b2c3d.so.1")
+        self.works(core=self.directory / "libhomefree-0a1b2c3d.so.1")
 
-    def test_in_the_folder_that_distributions_keep(self):
+    def test_in_the_directory_that_distributions_keep(self):
         self.needs_both()
         self.copy(*SATELLITES, to="homefree")
         self.works()
@@ -98,30 +100,30 @@ class Satellites(unittest.TestCase):
     def test_next_to_the_file_behind_a_link(self):
         self.needs_both()
         self.copy(*SATELLITES)
-        (self.folder / "links").mkdir()
-        (self.folder / "links" / CORE).symlink_to(self.folder / CORE)
-        self.works(core=self.folder / "links" / CORE)
+        (self.directory / "links").mkdir()
+        (self.directory / "links" / CORE).symlink_to(self.directory / CORE)
+        self.works(core=self.directory / "links" / CORE)
 
     def test_next_to_what_is_preloaded(self):
         self.needs_both()
         self.copy(*SATELLITES)
         for library in "libhomefree-preload.so", "libhomefree-diagnose.so":
             with self.subTest(library):
-                shutil.copy2(LIBRARIES / library, self.folder)
-                environment = {"HOMEFREE_REPORT": str(self.folder / "report")}
-                self.works(core=CORE, LD_PRELOAD=str(self.folder / library), **environment)
+                shutil.copy2(LIBRARIES / library, self.directory)
+                environment = {"HOMEFREE_REPORT": str(self.directory / "report")}
+                self.works(core=CORE, LD_PRELOAD=str(self.directory / library), **environment)
 
     def test_nowhere_else(self):
         for name in BUILT:
             self.copy(name, to="elsewhere")
-        said, _ = self.ask(LD_LIBRARY_PATH=str(self.folder / "elsewhere"))
+        said, _ = self.ask(LD_LIBRARY_PATH=str(self.directory / "elsewhere"))
         self.assertIn(f"adopt {-errno.ENOTSUP},", said)
 
     def test_of_another_build(self):
         self.needs_both()
         self.copy(*SATELLITES)
         for name in SATELLITES:
-            path = self.folder / of(name)
+            path = self.directory / of(name)
             content = path.read_bytes()
             stamp = content.index(b"1.0.0 ")
             path.write_bytes(content[:stamp] + b"0.9" + content[stamp + 3 :])
@@ -131,14 +133,14 @@ class Satellites(unittest.TestCase):
         self.assertIn("adopt.so: it belongs to another build of homefree", errors)
 
     def test_that_is_no_library(self):
-        (self.folder / of("adopt")).write_text("nothing")
+        (self.directory / of("adopt")).write_text("nothing")
         said, errors = self.ask()
         self.assertIn(f"adopt {-errno.ENOTSUP},", said)
         self.assertIn("libhomefree-adopt.so: ", errors)
 
     def test_that_is_a_pipe(self):
         """Nobody waits for its writer."""
-        os.mkfifo(self.folder / of("adopt"))
+        os.mkfifo(self.directory / of("adopt"))
         said, errors = self.ask()
         self.assertIn(f"adopt {-errno.ENOTSUP},", said)
         self.assertIn("libhomefree-adopt.so: it is not a regular file", errors)
@@ -147,7 +149,7 @@ class Satellites(unittest.TestCase):
     def test_of_another_user(self):
         self.needs_both()
         self.copy(*SATELLITES)
-        os.chown(self.folder / of("adopt"), 12345, 12345)
+        os.chown(self.directory / of("adopt"), 12345, 12345)
         said, errors = self.ask()
         self.assertIn(f"adopt {-errno.ENOTSUP},", said)
         self.assertIn("adopt.so: the file belongs to another user", errors)

@@ -72,11 +72,11 @@ struct header {
 
 static void *wrapped(size_t alignment, size_t size)
 {
-    size_t room = alignment > HEADER ? alignment : HEADER;
-    char *start = next(size + 2 * room);
+    size_t capacity = alignment > HEADER ? alignment : HEADER;
+    char *start = next(size + 2 * capacity);
     if (start == NULL)
         return NULL;
-    char *block = (char *)(((uintptr_t)start + 2 * room) & -room);
+    char *block = (char *)(((uintptr_t)start + 2 * capacity) & -capacity);
     struct header header = {.size = size, .start = start};
     memcpy(header.magic, magic, sizeof magic);
     memcpy(block - sizeof header, &header, sizeof header);

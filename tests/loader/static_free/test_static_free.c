@@ -111,9 +111,9 @@ static void destroy_foreign_locales(void *unused)
 
 static void free_stack(void *unused)
 {
-    char room[64] = {0};
+    char capacity[64] = {0};
     (void)unused;
-    free(unknown(room + 16));
+    free(unknown(capacity + 16));
 }
 
 START_TEST(static_data_is_named_with_its_symbol)

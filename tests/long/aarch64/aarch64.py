@@ -2,7 +2,7 @@
 """Builds homefree for aarch64 and passes its tests there, without an aarch64 machine.
 
 usage: tests/long/aarch64/aarch64.py [--in WAY,…] [--programs] [--suite NAME]… [--only PATTERN]…
-                                     [--resume] [--seconds N] [--write] [--cache FOLDER] [--jobs N]
+                                     [--resume] [--seconds N] [--write] [--cache DIRECTORY] [--jobs N]
 
 --in WAY        system-4k   a whole emulated machine, with Debian's kernel
                 system-16k  the same with Debian's kernel with pages of 16 KiB
@@ -14,7 +14,7 @@ usage: tests/long/aarch64/aarch64.py [--in WAY,…] [--programs] [--suite NAME]�
 --resume        leaves out what has passed or was skipped with this build of the library
 --seconds N     how long it may take; what is not reached by then does not count as failed
 --write         writes the table of all outcomes that the cache has into README.md
---cache FOLDER  where Debian's files for aarch64 and the outcomes are kept: 5 GB
+--cache DIRECTORY  where Debian's files for aarch64 and the outcomes are kept: 5 GB
                 (build/long/aarch64)
 --jobs N        compilers at once, and tests in the emulator for single programs (2)
 
@@ -129,22 +129,22 @@ def is_program(test):
 
 def stage(cache, tests):
     """Copies what tests need into a disk: the committed and changed files, and what is built."""
-    folder = cache / "tree"
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir()
+    directory = cache / "tree"
+    shutil.rmtree(directory, ignore_errors=True)
+    directory.mkdir()
     listed = machine.call(["git", "-C", ROOT, "ls-files", "-co", "--exclude-standard"])
     for name in listed.splitlines():
         if (ROOT / name).is_file():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(ROOT / name, folder / name, follow_symlinks=False)
+            (directory / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, directory / name, follow_symlinks=False)
 
     def left_out(path, names):
         out = set(fnmatch.filter(names, "*.o")) | {".ninja_deps", ".ninja_log"} & set(names)
         return out | {name for name in names if name.endswith(".a.p") and "jemalloc" in name}
 
-    shutil.copytree(BUILD, folder / BUILD.name, symlinks=True, ignore=left_out)
-    (folder / "tests.json").write_text(json.dumps(tests))
-    return folder
+    shutil.copytree(BUILD, directory / BUILD.name, symlinks=True, ignore=left_out)
+    (directory / "tests.json").write_text(json.dumps(tests))
+    return directory
 
 
 def build_of_library():
@@ -157,15 +157,15 @@ def build_of_library():
 class Outcomes:
     """The last outcome of each test in a way, and what it printed unless it passed."""
 
-    def __init__(self, folder):
-        self.folder = folder
-        self._file = folder / "outcomes.json"
+    def __init__(self, directory):
+        self.directory = directory
+        self._file = directory / "outcomes.json"
         self._of = json.loads(self._file.read_text()) if self._file.exists() else {}
 
     @property
     def system(self):
         """The kernel, and the size of its pages."""
-        path = self.folder / "system.txt"
+        path = self.directory / "system.txt"
         return path.read_text() if path.exists() else ""
 
     def get(self, test):
@@ -173,26 +173,26 @@ class Outcomes:
         return self._of.get(test, ("not reached", 0, ""))
 
     def log(self, test):
-        path = self.folder / run_tests.log_name(test)
+        path = self.directory / run_tests.log_name(test)
         return path.read_text(errors="replace") if path.exists() else ""
 
     def forget(self, tests):
         for test in tests:
             self._of.pop(test, None)
-            (self.folder / run_tests.log_name(test)).unlink(missing_ok=True)
+            (self.directory / run_tests.log_name(test)).unlink(missing_ok=True)
 
     def add(self, results, build):
-        """Takes over what run_tests.py has left in a folder."""
-        self.folder.mkdir(parents=True, exist_ok=True)
+        """Takes over what run_tests.py has left in a directory."""
+        self.directory.mkdir(parents=True, exist_ok=True)
         path = results / "outcomes.txt"
         for line in path.read_text().splitlines() if path.exists() else ():
             outcome, seconds, test = line.split("\t")
             self._of[test] = (outcome, float(seconds), build)
             log = results / run_tests.log_name(test)
             if log.exists():
-                shutil.copy(log, self.folder)
+                shutil.copy(log, self.directory)
         if (results / "system.txt").exists():
-            shutil.copy(results / "system.txt", self.folder)
+            shutil.copy(results / "system.txt", self.directory)
         self.save()
 
     def did_not_run(self, tests, build):
@@ -202,7 +202,7 @@ class Outcomes:
         self.save()
 
     def save(self):
-        self.folder.mkdir(parents=True, exist_ok=True)
+        self.directory.mkdir(parents=True, exist_ok=True)
         self._file.write_text(json.dumps(self._of, indent=1))
 
 
@@ -260,12 +260,12 @@ def run_system(cache, root, way, tests, seconds, results):
     (root / "sbin/guest_init").chmod(0o755)
     disk = cache / "root.img"
     machine.make_disk(root, disk, 3000)
-    folder = stage(cache, tests)
+    directory = stage(cache, tests)
     words = ["--list", ROOT / "tests.json", "--results", ROOT / "results", "--build", BUILD]
     words += ["--jobs", 1, "--factor", TIME_FACTOR[way]]
-    (folder / "words").write_text("\n".join(map(str, words)))
+    (directory / "words").write_text("\n".join(map(str, words)))
     tree = cache / "tree.img"
-    machine.make_disk(folder, tree, 2500)
+    machine.make_disk(directory, tree, 2500)
     options = [f"homefree.tree={ROOT}", "homefree.tests=words"]
     try:
         return machine.boot(kernel, initial, [disk, tree], options, seconds, cache / f"{way}.log")

@@ -1,4 +1,4 @@
-"""An emulated aarch64 machine: Debian's files in a folder, which is also what the cross compiler
+"""An emulated aarch64 machine: Debian's files in a directory, which is also what the cross compiler
 takes headers and libraries from, and QEMU with one of Debian's kernels.
 
 Nothing is installed or configured in the emulator: packages are only unpacked. Needs root, because
@@ -131,12 +131,12 @@ def make_root(cache):
     return root
 
 
-def unpack(package, folder):
-    """Unpacks a package's files where folders may be links (/lib is usr/lib)."""
-    folder.mkdir(parents=True, exist_ok=True)
+def unpack(package, directory):
+    """Unpacks a package's files where directories may be links (/lib is usr/lib)."""
+    directory.mkdir(parents=True, exist_ok=True)
     with subprocess.Popen(["dpkg-deb", "--fsys-tarfile", package], stdout=subprocess.PIPE) as files:
         done = subprocess.run(
-            ["tar", "-C", folder, "-x", "--keep-directory-symlink", "--overwrite"],
+            ["tar", "-C", directory, "-x", "--keep-directory-symlink", "--overwrite"],
             stdin=files.stdout,
             check=False,
         )
@@ -145,10 +145,10 @@ def unpack(package, folder):
 
 
 def fetch_kernel(cache, pages):
-    """Returns the folder with a kernel's files, which it fetches once."""
-    folder = cache / f"kernel-{pages}k"
-    if (folder / "boot").exists():
-        return folder
+    """Returns the directory with a kernel's files, which it fetches once."""
+    directory = cache / f"kernel-{pages}k"
+    if (directory / "boot").exists():
+        return directory
     release, package = KERNELS[pages]
     apt = cache / f"apt-{release}"
     for name in ("state/lists/partial", "cache/archives/partial"):
@@ -172,8 +172,8 @@ def fetch_kernel(cache, pages):
     depends = re.search(r"^Depends: (\S+)", shown, re.MULTILINE)
     call(["apt-get", *options, "download", depends.group(1)], cwd=apt)
     found = list(apt.glob("linux-image-*.deb"))
-    unpack(found[0], folder)
-    return folder
+    unpack(found[0], directory)
+    return directory
 
 
 def archive_entry(name, mode, data, number):
@@ -186,13 +186,13 @@ def archive_entry(name, mode, data, number):
 
 def make_initial(root, kernel, path):
     """Writes the archive with which the kernel begins: busybox and the modules for its disks."""
-    folder = next(kernel.glob("**/lib/modules/*"))
-    base = folder.parents[2]
-    call(["depmod", "-b", base, folder.name])
+    directory = next(kernel.glob("**/lib/modules/*"))
+    base = directory.parents[2]
+    call(["depmod", "-b", base, directory.name])
     entries = []
     order = []
     for name in MODULES:
-        shown = call(["modprobe", "-d", base, "-S", folder.name, "--show-depends", name])
+        shown = call(["modprobe", "-d", base, "-S", directory.name, "--show-depends", name])
         for line in shown.splitlines():
             words = line.split()
             if words[0] == "insmod":
@@ -208,29 +208,40 @@ def make_initial(root, kernel, path):
     entries.append(("bin/busybox", 0o100755, (root / "bin/busybox").read_bytes()))
     entries.append(("order", 0o100644, "\n".join(order).encode()))
     entries.append(("init", 0o100755, INITIAL.encode()))
-    entries.append(("TRAILER!!!", 0, b""))
+    entries.append(("FOOTER!!!", 0, b""))
     archive = b"".join(archive_entry(*entry, i) for i, entry in enumerate(entries, 1))
     path.write_bytes(gzip.compress(archive, 1))
 
 
-def make_disk(folder, path, megabytes):
-    """Writes a disk with an ext4 file system that has a folder's files."""
+def make_disk(directory, path, megabytes):
+    """Writes a disk with an ext4 file system that has a directory's files."""
     path.unlink(missing_ok=True)
     call(
-        ["mke2fs", "-q", "-t", "ext4", "-E", "root_owner=0:0", "-d", folder, path, f"{megabytes}M"]
+        [
+            "mke2fs",
+            "-q",
+            "-t",
+            "ext4",
+            "-E",
+            "root_owner=0:0",
+            "-d",
+            directory,
+            path,
+            f"{megabytes}M",
+        ]
     )
 
 
-def read_disk(path, folder, target):
-    """Copies a folder of a disk that no machine uses any more. Returns whether it was there."""
+def read_disk(path, directory, target):
+    """Copies a directory of a disk that no machine uses any more. Returns whether it was there."""
     # A machine that was ended in between has left its last changes in the journal.
     subprocess.run(
         ["e2fsck", "-fy", path], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False
     )
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir(parents=True)
-    call(["debugfs", "-R", f"rdump {folder} {target}", path])
-    return (target / pathlib.Path(folder).name).exists()
+    call(["debugfs", "-R", f"rdump {directory} {target}", path])
+    return (target / pathlib.Path(directory).name).exists()
 
 
 def boot(kernel, initial, disks, words, seconds, log):

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Runs the tests of a build folder without Meson: in the emulated machine, or where programs for
+"""Runs the tests of a build directory without Meson: in the emulated machine, or where programs for
 aarch64 start in an emulator.
 
-usage: run_tests.py --list FILE --results FOLDER --build FOLDER [--factor N] [--jobs N]
+usage: run_tests.py --list FILE --results DIRECTORY --build DIRECTORY [--factor N] [--jobs N]
                     [--seconds N]
 
 --list      what `meson introspect --tests` prints

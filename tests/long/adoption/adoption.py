@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Allocators of many versions, built in many ways, hidden in modules, adopted.
 
-usage: tests/long/adoption/adoption.py [--build FOLDER] [--cache FOLDER] [--only TEXT] [--write]
+usage: tests/long/adoption/adoption.py [--build DIRECTORY] [--cache DIRECTORY] [--only TEXT] [--write]
                                        [SECONDS]
     --build  what tests/run, or `ninja -C build`, has built (build)
     --cache  where sources and builds are kept (/var/tmp/homefree-adoption)
@@ -72,19 +72,19 @@ def run(*command, **more):
 class Debian:
     """Packages of several releases; this machine's own lists and packages are left alone."""
 
-    def __init__(self, folder):
-        self.folder = folder
+    def __init__(self, directory):
+        self.directory = directory
         self.ready = False
 
     def apt(self, *words, **more):
-        folder = self.folder
+        directory = self.directory
         for name in ("lists/partial", "cache/archives/partial", "etc"):
-            (folder / name).mkdir(parents=True, exist_ok=True)
+            (directory / name).mkdir(parents=True, exist_ok=True)
         options = [
-            f"Dir::State={folder}",
-            f"Dir::State::Lists={folder}/lists",
-            f"Dir::Cache={folder}/cache",
-            f"Dir::Etc::SourceList={folder}/etc/sources.list",
+            f"Dir::State={directory}",
+            f"Dir::State::Lists={directory}/lists",
+            f"Dir::Cache={directory}/cache",
+            f"Dir::Etc::SourceList={directory}/etc/sources.list",
             "Dir::Etc::SourceParts=/dev/null",
             "APT::Sandbox::User=root",
             "Acquire::Check-Valid-Until=false",
@@ -106,9 +106,9 @@ class Debian:
         site = next((site for site in sites if site.rstrip("/").endswith("/debian")), None)
         if site is None:
             raise Unavailable("no archive of Debian's is configured")
-        (self.folder / "etc").mkdir(parents=True, exist_ok=True)
+        (self.directory / "etc").mkdir(parents=True, exist_ok=True)
         keys = "[signed-by=/usr/share/keyrings/debian-archive-keyring.gpg]"
-        (self.folder / "etc/sources.list").write_text(
+        (self.directory / "etc/sources.list").write_text(
             "".join(
                 f"{kind} {keys} {site} {suite} main\n"
                 for suite in ("bullseye", "bookworm", "trixie", "sid")
@@ -119,51 +119,51 @@ class Debian:
         self.ready = True
 
     def binary(self, package, version):
-        """The folder in which a package is unpacked."""
-        folder = self.folder / f"{package}_{version}"
-        if not folder.exists():
+        """The directory in which a package is unpacked."""
+        directory = self.directory / f"{package}_{version}"
+        if not directory.exists():
             self.prepare()
-            with tempfile.TemporaryDirectory(dir=self.folder) as work:
+            with tempfile.TemporaryDirectory(dir=self.directory) as work:
                 self.apt("download", f"{package}={version}", cwd=work)
                 (archive,) = pathlib.Path(work).glob("*.deb")
                 run("dpkg-deb", "-x", archive, f"{work}/x")
-                os.rename(f"{work}/x", folder)
-        return folder
+                os.rename(f"{work}/x", directory)
+        return directory
 
     def source(self, package, version):
-        folder = self.folder / f"{package}_{version}.source"
-        if not folder.exists():
+        directory = self.directory / f"{package}_{version}.source"
+        if not directory.exists():
             self.prepare()
-            with tempfile.TemporaryDirectory(dir=self.folder) as work:
+            with tempfile.TemporaryDirectory(dir=self.directory) as work:
                 self.apt("source", "--download-only", f"{package}={version}", cwd=work)
                 (description,) = pathlib.Path(work).glob("*.dsc")
                 run("dpkg-source", "-x", description, f"{work}/x")
-                os.rename(f"{work}/x", folder)
-        return folder
+                os.rename(f"{work}/x", directory)
+        return directory
 
     def source_part(self, package, version, part):
-        """The same of a large package, of which one folder is unpacked."""
-        folder = self.folder / f"{package}_{version}.part"
-        if not folder.exists():
+        """The same of a large package, of which one directory is unpacked."""
+        directory = self.directory / f"{package}_{version}.part"
+        if not directory.exists():
             self.prepare()
-            with tempfile.TemporaryDirectory(dir=self.folder) as work:
+            with tempfile.TemporaryDirectory(dir=self.directory) as work:
                 self.apt("source", "--download-only", f"{package}={version}", cwd=work)
                 (archive,) = pathlib.Path(work).glob("*.orig.tar.xz")
                 run("tar", "xf", archive, "-C", work, "--wildcards", f"*/{part}/*")
                 (found,) = pathlib.Path(work).glob(f"*/{part}")
-                os.rename(found, folder)
-        return folder
+                os.rename(found, directory)
+        return directory
 
 
 def wheel(cache, requirement):
-    folder = cache / requirement
-    if not folder.exists():
+    directory = cache / requirement
+    if not directory.exists():
         with tempfile.TemporaryDirectory(dir=cache) as work:
             run(sys.executable, "-m", "pip", "download", "-q", "--no-deps", "-d", work, requirement)
             (archive,) = pathlib.Path(work).glob("*.whl")
             run(sys.executable, "-m", "zipfile", "-e", archive, f"{work}/x")
-            os.rename(f"{work}/x", folder)
-    return folder
+            os.rename(f"{work}/x", directory)
+    return directory
 
 
 # ---- allocators ----
@@ -179,11 +179,11 @@ GCC = Compiler("gcc", "g++")
 CLANG = Compiler("clang", "clang++")
 
 
-def compile_files(compiler, flags, files, folder):
-    """Compiles files into the folder. Result: the objects."""
+def compile_files(compiler, flags, files, directory):
+    """Compiles files into the directory. Result: the objects."""
     objects = []
     for file in files:
-        made = folder / f"{file.stem}.o"
+        made = directory / f"{file.stem}.o"
         is_cxx = file.suffix != ".c"
         command = [compiler.cxx if is_cxx else compiler.c, "-fPIC", "-w", *flags]
         command += ["-std=gnu++17" if is_cxx else "-std=gnu11", "-c", file, "-o", made]
@@ -204,25 +204,25 @@ class Jemalloc:
         self.get = get
 
     def configured(self, cache):
-        folder = cache / f"jemalloc-{self.version}"
-        if not (folder / "ready").exists():
-            shutil.rmtree(folder, ignore_errors=True)
+        directory = cache / f"jemalloc-{self.version}"
+        if not (directory / "ready").exists():
+            shutil.rmtree(directory, ignore_errors=True)
             source, configure = self.get()
-            shutil.copytree(source, folder, symlinks=True)
+            shutil.copytree(source, directory, symlinks=True)
             if configure is not None:
-                shutil.copy(configure, folder / "configure")
+                shutil.copy(configure, directory / "configure")
             more = [f"--with-version={self.version}-0-g0", "--disable-doc"]
-            run("sh", "configure", *more, "EXTRA_CFLAGS=-O0 -g0 -w", cwd=folder)
-            run("make", "include/jemalloc/internal/private_namespace.h", cwd=folder)
-            (folder / "ready").touch()
-        return folder
+            run("sh", "configure", *more, "EXTRA_CFLAGS=-O0 -g0 -w", cwd=directory)
+            run("make", "include/jemalloc/internal/private_namespace.h", cwd=directory)
+            (directory / "ready").touch()
+        return directory
 
-    def build(self, cache, compiler, flags, folder):
+    def build(self, cache, compiler, flags, directory):
         tree = self.configured(cache)
         files = sorted(file for file in (tree / "src").glob("*.c") if file.name != "zone.c")
         files += (tree / "src").glob("*.cpp")
         more = ["-fvisibility=hidden", "-D_GNU_SOURCE", "-D_REENTRANT", f"-I{tree}/include"]
-        return compile_files(compiler, [*flags, *more], files, folder)
+        return compile_files(compiler, [*flags, *more], files, directory)
 
 
 class Mimalloc:
@@ -234,12 +234,12 @@ class Mimalloc:
         self.name = f"mimalloc {version}"
         self.get = get
 
-    def build(self, cache, compiler, flags, folder):
+    def build(self, cache, compiler, flags, directory):
         tree = self.get()
         self.includes = (f"-I{tree}/include",)
         more = ["-DMI_MALLOC_OVERRIDE", "-DNDEBUG", "-ftls-model=initial-exec"]
         more += ["-fvisibility=hidden", "-fno-builtin-malloc", *self.includes]
-        return compile_files(compiler, [*flags, *more], [tree / "src/static.c"], folder)
+        return compile_files(compiler, [*flags, *more], [tree / "src/static.c"], directory)
 
 
 class Tcmalloc:
@@ -252,7 +252,7 @@ class Tcmalloc:
         self.version = version
         self.get = get
 
-    def build(self, cache, compiler, flags, folder):
+    def build(self, cache, compiler, flags, directory):
         tree = self.get()
         configured = cache / f"gperftools-{self.version}"
         if not (configured / "config.h").exists():
@@ -278,7 +278,7 @@ class Tcmalloc:
         ]
         more += [f"-I{configured}/gperftools"]
         return compile_files(
-            compiler, [*flags, *more], [file for file in files if file.exists()], folder
+            compiler, [*flags, *more], [file for file in files if file.exists()], directory
         )
 
 
@@ -293,13 +293,13 @@ class Rpmalloc:
     def __init__(self, get):
         self.get = get
 
-    def build(self, cache, compiler, flags, folder):
+    def build(self, cache, compiler, flags, directory):
         tree = self.get()
-        (folder / "rpmalloc").mkdir(exist_ok=True)
-        shutil.copy(tree / "rpmalloc.h", folder / "rpmalloc")
-        self.includes = (f"-I{folder}",)
+        (directory / "rpmalloc").mkdir(exist_ok=True)
+        shutil.copy(tree / "rpmalloc.h", directory / "rpmalloc")
+        self.includes = (f"-I{directory}",)
         more = ["-D_GNU_SOURCE", "-DENABLE_OVERRIDE=1", "-DENABLE_PRELOAD=1", "-DNDEBUG"]
-        return compile_files(compiler, [*flags, *more], [tree / "rpmalloc.c"], folder)
+        return compile_files(compiler, [*flags, *more], [tree / "rpmalloc.c"], directory)
 
 
 class Archive:
@@ -314,11 +314,11 @@ class Archive:
         self.include = includes
         self.includes = ()
 
-    def build(self, cache, compiler, flags, folder):
+    def build(self, cache, compiler, flags, directory):
         archive, include = self.get()
         self.includes = (f"-I{include}",) if include else ()
         # Of newer releases of glibc, which this machine's need not have.
-        newer = folder / "newer.c"
+        newer = directory / "newer.c"
         newer.write_text(
             "#include <stdlib.h>\n"
             '#define HIDDEN __attribute__((visibility("hidden")))\n'
@@ -331,8 +331,8 @@ class Archive:
             "HIDDEN long long __isoc23_strtoll(const char *s, char **e, int b)\n"
             "{ return strtoll(s, e, b); }\n"
         )
-        run("gcc", "-O2", "-fPIC", "-c", newer, "-o", folder / "newer.o")
-        return [archive, folder / "newer.o"]
+        run("gcc", "-O2", "-fPIC", "-c", newer, "-o", directory / "newer.o")
+        return [archive, directory / "newer.o"]
 
 
 # ---- ways to build ----
@@ -431,8 +431,8 @@ def allocators(cache):
     debian = Debian(cache / "debian")
 
     def crate():
-        folder = debian.binary("librust-jemalloc-sys-dev", "0.3.2-2")
-        (found,) = folder.glob("usr/share/cargo/registry/jemalloc-sys-*")
+        directory = debian.binary("librust-jemalloc-sys-dev", "0.3.2-2")
+        (found,) = directory.glob("usr/share/cargo/registry/jemalloc-sys-*")
         return found / "jemalloc", found / "configure/configure"
 
     def ours():
@@ -443,15 +443,15 @@ def allocators(cache):
 
     def archive(package, version, name):
         def get():
-            folder = debian.binary(package, version)
-            (found,) = folder.glob(f"usr/lib/*/{name}")
-            return found, folder / "usr/include"
+            directory = debian.binary(package, version)
+            (found,) = directory.glob(f"usr/lib/*/{name}")
+            return found, directory / "usr/include"
 
         return get
 
     def cmeel():
-        folder = wheel(cache, "cmeel-mimalloc==3.4.3") / "cmeel.prefix"
-        return folder / "lib/mimalloc-3.4/libmimalloc.a", folder / "include/mimalloc-3.4"
+        directory = wheel(cache, "cmeel-mimalloc==3.4.3") / "cmeel.prefix"
+        return directory / "lib/mimalloc-3.4/libmimalloc.a", directory / "include/mimalloc-3.4"
 
     built = [
         Jemalloc("5.2.1", crate),
@@ -519,20 +519,20 @@ def examine_all(options):
                 continue
             if time.monotonic() - started > options.seconds:
                 return results, False
-            folder = (
+            directory = (
                 options.cache
                 / "modules"
                 / "".join(
                     letter if letter.isalnum() else "_" for letter in f"{allocator.name}-{way}"
                 )
             )
-            folder.mkdir(parents=True, exist_ok=True)
+            directory.mkdir(parents=True, exist_ok=True)
             compiler, flags, link_flags = WAYS[way]
             key = (allocator.name, way)
             try:
                 if key not in made:
-                    made[key] = allocator.build(options.cache, compiler, flags, folder)
-                module = folder / f"inner-{language.replace('+', 'x')}.so"
+                    made[key] = allocator.build(options.cache, compiler, flags, directory)
+                module = directory / f"inner-{language.replace('+', 'x')}.so"
                 link(allocator, source, compiler, flags, link_flags, made[key], module)
                 if how:
                     module = strip(module, how)

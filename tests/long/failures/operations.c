@@ -221,8 +221,8 @@ static int fork_child(void)
 
 static int strings(void)
 {
-    char *path = hf_realpath("/proc/self/exe", NULL), *text = NULL, *folder = hf_getcwd(NULL, 0);
-    int error = path == NULL || folder == NULL ? -errno : 0;
+    char *path = hf_realpath("/proc/self/exe", NULL), *text = NULL, *directory = hf_getcwd(NULL, 0);
+    int error = path == NULL || directory == NULL ? -errno : 0;
     struct dirent **names = NULL;
     if (hf_asprintf(&text, "%d", 1) < 0) {
         error = -errno;
@@ -236,7 +236,7 @@ static int strings(void)
     if (count >= 0)
         hf_free(names);
     hf_free(text);
-    hf_free(folder);
+    hf_free(directory);
     hf_free(path);
     return error;
 }

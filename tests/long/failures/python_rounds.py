@@ -53,7 +53,7 @@ def main():
         except Exception as error:
             results.append(-1)
             heap["error"] = error
-            # CPython remembers for ever which folders it could not look into.
+            # CPython remembers for ever which directories it could not look into.
             sys.path_importer_cache.clear()
             importlib.invalidate_caches()
     os.access("/homefree/end", os.F_OK)

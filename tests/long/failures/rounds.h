@@ -34,11 +34,11 @@ static inline void mark(const char *path)
 static inline int count_descriptors(void)
 {
     int count = 0;
-    DIR *folder = opendir("/proc/self/fd");
-    must(folder != NULL);
-    while (readdir(folder) != NULL)
+    DIR *directory = opendir("/proc/self/fd");
+    must(directory != NULL);
+    while (readdir(directory) != NULL)
         count++;
-    closedir(folder);
+    closedir(directory);
     return count;
 }
 

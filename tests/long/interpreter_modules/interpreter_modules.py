@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """How real extension modules load in interpreters with a GIL of their own, and whether they work.
 
-usage: interpreter_modules.py [--build FOLDER] [--only NAME,…] [--write] [SECONDS]
+usage: interpreter_modules.py [--build DIRECTORY] [--only NAME,…] [--write] [SECONDS]
 
-    --build FOLDER   what `ninja -C build` has built (build); environments are kept in
-                     FOLDER/long/interpreters
+    --build DIRECTORY   what `ninja -C build` has built (build); environments are kept in
+                     DIRECTORY/long/interpreters
     --only NAME,…    these rows alone
     --write          writes README.md beside this file: the table
 
@@ -161,28 +161,28 @@ PACKAGES = {
 
 def environment(build, python, text, name):
     """The interpreter of a virtual environment with what is needed, made when it is missing."""
-    folder = build / "long/interpreters" / f"{name}-{text}"
-    inside = folder / "bin/python"
-    if not (folder / "ready").exists():
-        subprocess.run([python, "-m", "venv", "--clear", folder], check=True)
+    directory = build / "long/interpreters" / f"{name}-{text}"
+    inside = directory / "bin/python"
+    if not (directory / "ready").exists():
+        subprocess.run([python, "-m", "venv", "--clear", directory], check=True)
         pip = [inside, "-m", "pip", "install", "-q", "--only-binary=:all:", *PACKAGES[name]]
         subprocess.run(pip, check=True)
-        (folder / "ready").touch()
+        (directory / "ready").touch()
     return inside
 
 
 def examples(build, python, text):
-    """A folder with two of our examples, built for that CPython."""
-    folder = build / "long/interpreters" / f"examples-{text}"
-    folder.mkdir(parents=True, exist_ok=True)
+    """A directory with two of our examples, built for that CPython."""
+    directory = build / "long/interpreters" / f"examples-{text}"
+    directory.mkdir(parents=True, exist_ok=True)
     code = "import sys, homefree.extension as e\ne.build(sys.argv[1], [sys.argv[2]], sys.argv[3])"
     for name, source in ("greet", "minimal/greet.cc"), ("words", "jit_cached/words.c"):
         subprocess.run(
-            [python, "-c", code, name, ROOT / "examples" / source, folder],
+            [python, "-c", code, name, ROOT / "examples" / source, directory],
             env={**os.environ, "PYTHONPATH": str(build / "python")},
             check=True,
         )
-    return folder
+    return directory
 
 
 def try_one(build, python, package, code, threads, more=()):

@@ -7,17 +7,17 @@
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 wheel=$1
-folder=/var/tmp/homefree-aarch64
+directory=/var/tmp/homefree-aarch64
 
 DEBIAN_FRONTEND=noninteractive
 export DEBIAN_FRONTEND
 dpkg --add-architecture arm64
-if [ ! -x "$folder/usr/bin/python3" ]; then
+if [ ! -x "$directory/usr/bin/python3" ]; then
     apt-get update >/dev/null
     apt-get install -y --no-install-recommends ca-certificates qemu-user python3-venv >/dev/null
-    rm -rf "$folder"
-    mkdir -p "$folder/packages"
-    cd "$folder/packages"
+    rm -rf "$directory"
+    mkdir -p "$directory/packages"
+    cd "$directory/packages"
     # The packages of a Python, unpacked: two Pythons cannot be installed at once.
     version=$(apt-cache depends python3-minimal:arm64 |
         sed -n 's/^ *PreDepends: \(python3\.[0-9]*\)-minimal:arm64$/\1/p')
@@ -36,13 +36,13 @@ if [ ! -x "$folder/usr/bin/python3" ]; then
     release=$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)
     fetch || fetch -t "$release"
     for package in *.deb; do
-        dpkg-deb --extract "$package" "$folder"
+        dpkg-deb --extract "$package" "$directory"
     done
-    ln -sf "$version" "$folder/usr/bin/python3"
+    ln -sf "$version" "$directory/usr/bin/python3"
 fi
-rm -rf "$folder/site"
-python3 -m venv "$folder/tools"
-"$folder/tools/bin/python" -m zipfile -e "$wheel" "$folder/site"
+rm -rf "$directory/site"
+python3 -m venv "$directory/tools"
+"$directory/tools/bin/python" -m zipfile -e "$wheel" "$directory/site"
 # The emulator keeps a table of a program's pages, which takes all memory for a region of the usual size.
-PYTHONPATH=$folder/site QEMU_LD_PREFIX=$folder HOMEFREE_CONF=region:64G timeout 300 \
-    qemu-aarch64 "$folder/usr/bin/python3" "$here/emulated.py"
+PYTHONPATH=$directory/site QEMU_LD_PREFIX=$directory HOMEFREE_CONF=region:64G timeout 300 \
+    qemu-aarch64 "$directory/usr/bin/python3" "$here/emulated.py"

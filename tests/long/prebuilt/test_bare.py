@@ -44,8 +44,8 @@ def python(code):
 
 class Bare(unittest.TestCase):
     def setUp(self):
-        self.folder = pathlib.Path(tempfile.mkdtemp())
-        self.addCleanup(shutil.rmtree, self.folder)
+        self.directory = pathlib.Path(tempfile.mkdtemp())
+        self.addCleanup(shutil.rmtree, self.directory)
 
     def assertRan(self, result, output=None):
         self.assertEqual(result.returncode, 0, result.stderr + result.stdout)
@@ -64,7 +64,7 @@ class Bare(unittest.TestCase):
         self.assertRan(python(INSTALL + (HERE / "five.py").read_text()), "still here")
 
     def test_five_lines_are_diagnosed(self):
-        report = self.folder / "report"
+        report = self.directory / "report"
         result = run(
             BIN / "homefree",
             *("run", "--diagnose", "--report", report, "--"),
@@ -83,8 +83,8 @@ class Bare(unittest.TestCase):
             self.skipTest("this duckdb exports no allocator")
         self.assertIn(python(HIDDEN).returncode, ABORTS)
         self.assertRan(python("import homefree\n" + HIDDEN), "still here")
-        (self.folder / "hidden.py").write_text(HIDDEN)
-        result = run(BIN / "homefree", "run", "--", sys.executable, self.folder / "hidden.py")
+        (self.directory / "hidden.py").write_text(HIDDEN)
+        result = run(BIN / "homefree", "run", "--", sys.executable, self.directory / "hidden.py")
         self.assertRan(result, "still here")
 
     def test_install_takes_python_and_numpy(self):
@@ -161,10 +161,10 @@ print(all(hasattr(library, "hf_torch_" + name) for name in ("alloc", "free", "em
         self.assertRan(python(code), "True")
 
     def test_without_a_compiler_extension_load_says_so(self):
-        (self.folder / "word.c").write_text("int word;\n")
+        (self.directory / "word.c").write_text("int word;\n")
         result = python(
             "from homefree import extension\n"
-            f"extension.load('word', [{str(self.folder / 'word.c')!r}])\n"
+            f"extension.load('word', [{str(self.directory / 'word.c')!r}])\n"
         )
         self.assertEqual(result.returncode, 1)
         self.assertRegex(result.stderr.splitlines()[-1], "compiler")

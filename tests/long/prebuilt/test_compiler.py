@@ -15,16 +15,16 @@ GREETING = "import greet; print(greet.greet('you'))"
 
 class Compiler(unittest.TestCase):
     def setUp(self):
-        self.folder = pathlib.Path(tempfile.mkdtemp())
-        self.addCleanup(shutil.rmtree, self.folder)
+        self.directory = pathlib.Path(tempfile.mkdtemp())
+        self.addCleanup(shutil.rmtree, self.directory)
 
     def example(self, name):
-        return pathlib.Path(shutil.copytree(EXAMPLES / name, self.folder / name))
+        return pathlib.Path(shutil.copytree(EXAMPLES / name, self.directory / name))
 
-    def run_in(self, folder, *words, **variables):
+    def run_in(self, directory, *words, **variables):
         result = subprocess.run(
             [str(word) for word in words],
-            cwd=folder,
+            cwd=directory,
             env={**os.environ, **variables},
             capture_output=True,
             text=True,
@@ -34,19 +34,28 @@ class Compiler(unittest.TestCase):
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
         return result.stdout
 
-    def pip(self, folder, **variables):
+    def pip(self, directory, **variables):
         # Without isolation: the wheel is a file, and on no index.
         options = ["--disable-pip-version-check", "--no-deps", "--no-build-isolation"]
-        place = folder / "installed"
+        place = directory / "installed"
         self.run_in(
-            folder, sys.executable, "-m", "pip", "install", *options, "-t", place, ".", **variables
+            directory,
+            sys.executable,
+            "-m",
+            "pip",
+            "install",
+            *options,
+            "-t",
+            place,
+            ".",
+            **variables,
         )
         return place
 
     def test_setup_py(self):
-        folder = self.example("minimal")
-        place = self.pip(folder)
-        # The folder is on no list of sites: homefree is imported first, as the README says.
+        directory = self.example("minimal")
+        place = self.pip(directory)
+        # The directory is on no list of sites: homefree is imported first, as the README says.
         code = f"import sys; sys.path.insert(0, {str(place)!r}); import homefree; {GREETING}"
         self.assertEqual(self.run_in("/", sys.executable, "-c", code), "Hello, you!\n")
         module = next(place.glob("greet*.so"))
@@ -54,10 +63,10 @@ class Compiler(unittest.TestCase):
         self.assertIn("homefree", told)
 
     def test_the_example_s_own_tests(self):
-        folder = self.example("minimal")
-        place = self.pip(folder)
+        directory = self.example("minimal")
+        place = self.pip(directory)
         self.run_in(
-            folder,
+            directory,
             *(sys.executable, "-c", "import homefree, pytest, sys; sys.exit(pytest.main(['-q']))"),
             PYTHONPATH=str(place),
         )
@@ -68,7 +77,7 @@ class Compiler(unittest.TestCase):
                 self.shell(compiler)
 
     def shell(self, compiler):
-        folder = self.example("minimal")
+        directory = self.example("minimal")
         script = f"""
             set -e
             export PKG_CONFIG_PATH="$(python3 -c 'import homefree
@@ -78,12 +87,12 @@ print(homefree.get_pkgconfig_dir())')"
                 $(pkg-config --cflags --libs homefree-module)
             python3 -c "import homefree; {GREETING}"
         """
-        self.assertEqual(self.run_in(folder, "sh", "-c", script), "Hello, you!\n")
-        shutil.rmtree(folder)
+        self.assertEqual(self.run_in(directory, "sh", "-c", script), "Hello, you!\n")
+        shutil.rmtree(directory)
 
     def test_load(self):
-        folder = self.example("jit_cached")
+        directory = self.example("jit_cached")
         code = "import words; print(words.sort('b a'))"
-        variables = {"HOMEFREE_BUILD_DIR": str(self.folder / "cache")}
-        self.run_in(folder, sys.executable, "-c", code, **variables)
-        self.run_in(folder, sys.executable, "pool.py", **variables)
+        variables = {"HOMEFREE_BUILD_DIR": str(self.directory / "cache")}
+        self.run_in(directory, sys.executable, "-c", code, **variables)
+        self.run_in(directory, sys.executable, "pool.py", **variables)

@@ -1,4 +1,4 @@
-"""homefree's wheel, for the scripts of this folder: the one that tests/run builds."""
+"""homefree's wheel, for the scripts of this directory: the one that tests/run builds."""
 
 import pathlib
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """cibuildwheel's configurations of the publishing guide, on examples/minimal.
 
-usage: ci_wheels.py [--wheel FILE] [--work FOLDER] [--only depend|vendor]
+usage: ci_wheels.py [--wheel FILE] [--work DIRECTORY] [--only depend|vendor]
 
 cibuildwheel (from the package index) reads each configuration, and must name manylinux builds and
 no musllinux ones. Its container needs a container engine, so its steps are taken on this machine,

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The conda recipes of examples/packages/conda, built, installed and tested by rattler-build.
 
-usage: conda.py [--build BUILD] [--work FOLDER]
+usage: conda.py [--build BUILD] [--work DIRECTORY]
 
 rattler-build comes from the package index. A conda channel need not be within reach: the packages
 that the recipes need are stand-ins in a channel of this test's own. `python` is a copy of this

@@ -1,9 +1,9 @@
 #!/bin/sh
 # The part of debian.sh that runs inside of the root, because it installs what it makes.
 #
-# usage: debian-inside.sh FOLDER
+# usage: debian-inside.sh DIRECTORY
 #
-# FOLDER   where all is built. homefree's packages stay there, and are made again only if a file of the
+# DIRECTORY   where all is built. homefree's packages stay there, and are made again only if a file of the
 #          tree is newer.
 set -eu
 root=$(cd "$(dirname "$0")/../../.." && pwd)

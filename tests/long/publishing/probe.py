@@ -62,8 +62,8 @@ def after():
 def load():
     import homefree
 
-    with tempfile.TemporaryDirectory() as folder:
-        source = os.path.join(folder, "loaded.c")
+    with tempfile.TemporaryDirectory() as directory:
+        source = os.path.join(directory, "loaded.c")
         with open(source, "w") as file:
             file.write(LOADED)
         loaded = homefree.extension.load("loaded", [source])

@@ -5,7 +5,7 @@ usage: ways.py [OPTION]… [ROW…]
 
   --python PYTHON   the CPython to install for (this one)
   --wheel FILE      homefree's wheel (the one in build/dist, which tests/run makes)
-  --work FOLDER     where tools and what was built are kept (build/long/publishing)
+  --work DIRECTORY     where tools and what was built are kept (build/long/publishing)
   --seconds N       no row is begun after that; which come first is drawn at random then
   --write           writes the outcome into examples/guides/publishing.md
   ROW               words of the rows to try, all by default
@@ -64,7 +64,7 @@ python.extension_module(
   subdir: 'way',
 )
 """
-# Without site, its folder must be added by hand.
+# Without site, its directory must be added by hand.
 SITE = """
 import glob, os, runpy, sys
 prefix = os.path.dirname(os.path.dirname(sys.executable))
@@ -117,7 +117,7 @@ class Place:
 
 
 class Maker:
-    """What the ways share: tools, wheels, folders."""
+    """What the ways share: tools, wheels, directories."""
 
     def __init__(self, options):
         self.python = options.python
@@ -153,17 +153,17 @@ class Maker:
         (wheel,) = self.wheels.glob("way-*.whl")
         return wheel
 
-    def folder(self):
-        """A new folder, until clean()."""
+    def directory(self):
+        """A new directory, until clean()."""
         return pathlib.Path(tempfile.mkdtemp(prefix="way-", dir=self.work))
 
     def clean(self):
-        for folder in self.work.glob("way-*"):
-            shutil.rmtree(folder)
+        for directory in self.work.glob("way-*"):
+            shutil.rmtree(directory)
 
-    def environment(self, folder, *options, python=None):
-        run(python or self.python, "-m", "venv", *options, folder)
-        return folder / "bin/python"
+    def environment(self, directory, *options, python=None):
+        run(python or self.python, "-m", "venv", *options, directory)
+        return directory / "bin/python"
 
     def install(self, python, *what, options=(), isolated=True, **environment):
         words = [self.tool("pip"), "--python", python, "install", "-q", "--no-deps"]
@@ -184,13 +184,15 @@ class Maker:
     def system(self, *wheels):
         """A CPython with a site of its own, outside of any virtual environment: a copy of this one,
         whose site has these wheels."""
-        folder = self.work / ("system-" + "-".join(each.name.partition("-")[0] for each in wheels))
+        directory = self.work / (
+            "system-" + "-".join(each.name.partition("-")[0] for each in wheels)
+        )
         version = "python3.{}".format(
             run(self.python, "-c", "import sys; print(sys.version_info[1])").strip()
         )
-        python = folder / "bin" / version
-        if not (folder / "ready").exists():
-            shutil.rmtree(folder, ignore_errors=True)
+        python = directory / "bin" / version
+        if not (directory / "ready").exists():
+            shutil.rmtree(directory, ignore_errors=True)
             ask = "import sys; print(sys.base_prefix, sys._base_executable)"
             prefix, executable = run(self.python, "-c", ask).split()
             without = shutil.ignore_patterns(
@@ -202,17 +204,17 @@ class Maker:
                 "dist-packages",
                 "__pycache__",
             )
-            shutil.copytree(f"{prefix}/lib/{version}", folder / "lib" / version, ignore=without)
-            (folder / "lib" / version / "site-packages").mkdir()
+            shutil.copytree(f"{prefix}/lib/{version}", directory / "lib" / version, ignore=without)
+            (directory / "lib" / version / "site-packages").mkdir()
             for library in pathlib.Path(prefix, "lib").glob("libpython3*.so*"):
-                shutil.copy2(library, folder / "lib", follow_symlinks=False)
+                shutil.copy2(library, directory / "lib", follow_symlinks=False)
             for headers in pathlib.Path(prefix, "include").glob(version + "*"):
-                shutil.copytree(headers, folder / "include" / headers.name)
+                shutil.copytree(headers, directory / "include" / headers.name)
             python.parent.mkdir()
             shutil.copy2(os.path.realpath(executable), python)
             if wheels:
                 self.install(python, *wheels)
-            (folder / "ready").touch()
+            (directory / "ready").touch()
         return python
 
     def both(self, python, options=()):
@@ -224,18 +226,26 @@ class Maker:
 
 @way("`pip install`, virtual environment")
 def _(make):
-    folder = make.folder()
-    python = make.environment(folder)
+    directory = make.directory()
+    python = make.environment(directory)
     make.both(python)
-    return Place(python, [folder / "bin/homefree"])
+    return Place(python, [directory / "bin/homefree"])
 
 
 @way("`uv venv`, `uv pip install`")
 def _(make):
     """With all modes of linking: the default is one of them."""
     for mode in "hardlink", "symlink", "clone", "copy":
-        folder = make.folder()
-        run(make.tool("uv"), "venv", "-q", "--python", make.python, folder, UV_CACHE_DIR=make.cache)
+        directory = make.directory()
+        run(
+            make.tool("uv"),
+            "venv",
+            "-q",
+            "--python",
+            make.python,
+            directory,
+            UV_CACHE_DIR=make.cache,
+        )
         run(
             *(
                 make.tool("uv"),
@@ -247,22 +257,22 @@ def _(make):
                 "--link-mode",
                 mode,
             ),
-            *("--python", folder / "bin/python", make.homefree, make.module),
+            *("--python", directory / "bin/python", make.homefree, make.module),
             UV_CACHE_DIR=make.cache,
         )
-        yield Place(folder / "bin/python", [folder / "bin/homefree"])
+        yield Place(directory / "bin/python", [directory / "bin/homefree"])
 
 
 @way("`uv run` in a project")
 def _(make):
-    folder = make.folder()
-    (folder / "pyproject.toml").write_text(
+    directory = make.directory()
+    (directory / "pyproject.toml").write_text(
         '[project]\nname = "app"\nversion = "1"\nrequires-python = ">=3.9"\n'
         'dependencies = ["homefree", "way"]\n'
     )
     uv = [make.tool("uv"), "run", "-q", "--no-index", "--find-links", make.wheels]
-    uv += ["--python", make.python, "--project", folder]
-    places = {"UV_CACHE_DIR": make.cache, "UV_PROJECT_ENVIRONMENT": folder / "e"}
+    uv += ["--python", make.python, "--project", directory]
+    places = {"UV_CACHE_DIR": make.cache, "UV_PROJECT_ENVIRONMENT": directory / "e"}
     return Place([*uv, "python"], [*uv, "homefree"], **places)
 
 
@@ -276,32 +286,32 @@ def _(make):
 def _(make):
     system = make.system(make.homefree, make.module)
     python = make.environment(
-        make.folder(), "--system-site-packages", "--without-pip", python=system
+        make.directory(), "--system-site-packages", "--without-pip", python=system
     )
     return Place(python, [python, "-m", "homefree"])
 
 
 @way("`pip install --user`")
 def _(make):
-    folder = make.folder()
+    directory = make.directory()
     make.install(
-        make.system(), make.homefree, make.module, options=["--user"], PYTHONUSERBASE=folder
+        make.system(), make.homefree, make.module, options=["--user"], PYTHONUSERBASE=directory
     )
-    return Place(make.system(), [folder / "bin/homefree"], PYTHONUSERBASE=folder)
+    return Place(make.system(), [directory / "bin/homefree"], PYTHONUSERBASE=directory)
 
 
 @way("`pip install --target DIR`, `PYTHONPATH=DIR`")
 def _(make):
-    folder = make.folder()
-    make.both(make.python, ["--target", folder])
-    return Place(make.python, [make.python, "-m", "homefree"], PYTHONPATH=folder)
+    directory = make.directory()
+    make.both(make.python, ["--target", directory])
+    return Place(make.python, [make.python, "-m", "homefree"], PYTHONPATH=directory)
 
 
 @way("homefree in the system's site, the module in `venv --system-site-packages`")
 def _(make):
     system = make.system(make.homefree)
     python = make.environment(
-        make.folder(), "--system-site-packages", "--without-pip", python=system
+        make.directory(), "--system-site-packages", "--without-pip", python=system
     )
     make.install(python, make.module)
     return Place(python, [system.parent / "homefree"])
@@ -309,52 +319,52 @@ def _(make):
 
 @way("homefree in the system's site, the module in the user's")
 def _(make):
-    folder = make.folder()
+    directory = make.directory()
     system = make.system(make.homefree)
-    make.install(system, make.module, options=["--user"], PYTHONUSERBASE=folder)
-    return Place(system, [system.parent / "homefree"], PYTHONUSERBASE=folder)
+    make.install(system, make.module, options=["--user"], PYTHONUSERBASE=directory)
+    return Place(system, [system.parent / "homefree"], PYTHONUSERBASE=directory)
 
 
-@way("two folders on `PYTHONPATH`")
+@way("two directories on `PYTHONPATH`")
 def _(make):
-    folder = make.folder()
-    make.install(make.python, make.homefree, options=["--target", folder / "one"])
-    make.install(make.python, make.module, options=["--target", folder / "two"])
-    both = f"{folder}/two:{folder}/one"
+    directory = make.directory()
+    make.install(make.python, make.homefree, options=["--target", directory / "one"])
+    make.install(make.python, make.module, options=["--target", directory / "two"])
+    both = f"{directory}/two:{directory}/one"
     return Place(make.python, [make.python, "-m", "homefree"], PYTHONPATH=both)
 
 
 @way("the module with `pip install -e`, setuptools")
 def _(make):
-    folder = make.folder()
-    python = make.environment(folder / "e")
+    directory = make.directory()
+    python = make.environment(directory / "e")
     make.install(python, make.homefree)
-    source = shutil.copytree(HERE / "module", folder / "source")
+    source = shutil.copytree(HERE / "module", directory / "source")
     make.install(python, source, options=["-e"], isolated=False)
-    return Place(python, [folder / "e/bin/homefree"])
+    return Place(python, [directory / "e/bin/homefree"])
 
 
 @way("the module with `pip install -e --no-build-isolation`, meson-python")
 def _(make):
-    folder = make.folder()
-    python = make.environment(folder / "e")
+    directory = make.directory()
+    python = make.environment(directory / "e")
     make.fetch(python, "meson-python", "ninja", "pkgconf < 2.5")
     make.install(python, make.homefree)
-    source = folder / "source"
+    source = directory / "source"
     shutil.copytree(HERE / "module/way", source / "way")
     (source / "pyproject.toml").write_text(MESON_PROJECT)
     (source / "meson.build").write_text(MESON_BUILD)
-    path = f"{folder}/e/bin:{os.environ['PATH']}"
+    path = f"{directory}/e/bin:{os.environ['PATH']}"
     make.install(python, source, options=["--no-build-isolation", "-e"], isolated=False, PATH=path)
     silent = "libhomefree.so.1: cannot open shared object file"
-    return Place(python, [folder / "e/bin/homefree"], PATH=path, silent=silent)
+    return Place(python, [directory / "e/bin/homefree"], PATH=path, silent=silent)
 
 
 @way("homefree with `pip install -e --no-build-isolation`")
 def _(make):
     """From a copy of the tree: building writes into it."""
-    folder = make.folder()
-    python = make.environment(folder / "e")
+    directory = make.directory()
+    python = make.environment(directory / "e")
     make.fetch(python, "meson-python", "meson", "ninja")
     source = make.work / "homefree"
     source.mkdir(exist_ok=True)
@@ -363,70 +373,72 @@ def _(make):
     archives = ROOT / "subprojects/packagecache"
     if archives.is_dir():
         shutil.copytree(archives, source / "subprojects/packagecache", dirs_exist_ok=True)
-    path = f"{folder}/e/bin:{os.environ['PATH']}"
+    path = f"{directory}/e/bin:{os.environ['PATH']}"
     options = ["--no-build-isolation", f"-Csetup-args=-Djemalloc_build={ROOT}/build", "-e"]
     make.install(python, source, options=options, isolated=False, PATH=path)
     make.install(python, make.module)
-    return Place(python, [folder / "e/bin/homefree"], PATH=path)
+    return Place(python, [directory / "e/bin/homefree"], PATH=path)
 
 
-@way("read-only site-packages, no home folder")
+@way("read-only site-packages, no home directory")
 def _(make):
-    folder = make.folder()
-    python = make.environment(folder / "e")
+    directory = make.directory()
+    python = make.environment(directory / "e")
     make.both(python)
-    return Place(python, [folder / "e/bin/homefree"], read_only=folder / "e", HOME=folder / "e")
+    return Place(
+        python, [directory / "e/bin/homefree"], read_only=directory / "e", HOME=directory / "e"
+    )
 
 
 @way("a virtual environment that was moved")
 def _(make):
-    folder = make.folder()
-    make.both(make.environment(folder / "before"))
-    (folder / "before").rename(folder / "after")
-    python = folder / "after/bin/python"
-    return Place(python, [folder / "after/bin/homefree"])
+    directory = make.directory()
+    make.both(make.environment(directory / "before"))
+    (directory / "before").rename(directory / "after")
+    python = directory / "after/bin/python"
+    return Place(python, [directory / "after/bin/homefree"])
 
 
-@way("a link to a virtual environment, to its Python, and from another folder")
+@way("a link to a virtual environment, to its Python, and from another directory")
 def _(make):
-    folder = make.folder()
-    python = make.environment(folder / "e")
+    directory = make.directory()
+    python = make.environment(directory / "e")
     make.both(python)
-    (folder / "link").symlink_to(folder / "e")
-    yield Place(folder / "link/bin/python", [folder / "link/bin/homefree"])
-    (folder / "e/bin/again").symlink_to("python")
-    yield Place(folder / "e/bin/again", [folder / "e/bin/homefree"])
-    yield Place("e/bin/python", [folder / "e/bin/../bin/homefree"], cwd=folder)
+    (directory / "link").symlink_to(directory / "e")
+    yield Place(directory / "link/bin/python", [directory / "link/bin/homefree"])
+    (directory / "e/bin/again").symlink_to("python")
+    yield Place(directory / "e/bin/again", [directory / "e/bin/homefree"])
+    yield Place("e/bin/python", [directory / "e/bin/../bin/homefree"], cwd=directory)
 
 
 @way("`python -I`, `-P`, `-s -E`, `PYTHONSAFEPATH`")
 def _(make):
-    folder = make.folder()
-    python = make.environment(folder)
+    directory = make.directory()
+    python = make.environment(directory)
     make.both(python)
     for words in (["-I"], ["-s", "-E"], ["-S", "-c", SITE], ["-P"]):
         version = run(python, "-c", "import sys; print(sys.version_info >= (3, 11))").strip()
         if "-P" not in words or version == "True":
-            yield Place([python, *words], [folder / "bin/homefree"], probe="-c" not in words)
-    yield Place(python, [folder / "bin/homefree"], PYTHONSAFEPATH="1")
+            yield Place([python, *words], [directory / "bin/homefree"], probe="-c" not in words)
+    yield Place(python, [directory / "bin/homefree"], PYTHONSAFEPATH="1")
 
 
 def pyinstaller(make, *options):
-    folder = make.folder()
-    python = make.environment(folder / "e", python=make.tool("python"))
+    directory = make.directory()
+    python = make.environment(directory / "e", python=make.tool("python"))
     make.share_tools(python)
     make.both(python)
     run(
         *(python, "-m", "PyInstaller", "--noconfirm", "--log-level", "WARN", *options),
-        *("--distpath", folder / "dist", "--workpath", folder / "b", "--specpath", folder),
+        *("--distpath", directory / "dist", "--workpath", directory / "b", "--specpath", directory),
         HERE / "probe.py",
         PYINSTALLER_CONFIG_DIR=make.cache / "pyinstaller",
     )
-    shutil.rmtree(folder / "e")
-    return folder / "dist/probe"
+    shutil.rmtree(directory / "e")
+    return directory / "dist/probe"
 
 
-@way("PyInstaller, one folder")
+@way("PyInstaller, one directory")
 def _(make):
     return Place(pyinstaller(make) / "probe", probe=False)
 
@@ -438,22 +450,22 @@ def _(make):
 
 @way("`python -m zipapp`")
 def _(make):
-    folder = make.folder()
-    make.install(make.python, make.homefree, make.module, options=["--target", folder / "app"])
-    shutil.copy2(HERE / "probe.py", folder / "app/__main__.py")
-    run(make.python, "-m", "zipapp", folder / "app", "-o", folder / "app.pyz")
-    return Place([make.python, folder / "app.pyz"], [make.python, "-m", "homefree"], probe=False)
+    directory = make.directory()
+    make.install(make.python, make.homefree, make.module, options=["--target", directory / "app"])
+    shutil.copy2(HERE / "probe.py", directory / "app/__main__.py")
+    run(make.python, "-m", "zipapp", directory / "app", "-o", directory / "app.pyz")
+    return Place([make.python, directory / "app.pyz"], [make.python, "-m", "homefree"], probe=False)
 
 
 @way("shiv")
 def _(make):
-    folder = make.folder()
+    directory = make.directory()
     run(
         *(make.tool("shiv"), "-q", "--no-index", "--find-links", make.wheels, "-p", make.python),
-        *("-o", folder / "app.pyz", "homefree", "way"),
+        *("-o", directory / "app.pyz", "homefree", "way"),
     )
-    app = {"SHIV_ROOT": folder / "unpacked"}
-    python = [make.python, folder / "app.pyz"]
+    app = {"SHIV_ROOT": directory / "unpacked"}
+    python = [make.python, directory / "app.pyz"]
     return Place(python, [*python, "-m", "homefree"], **app)
 
 
@@ -469,26 +481,26 @@ def _(make):
 
 
 def pex(make, *options):
-    folder = make.folder()
+    directory = make.directory()
     run(
         *(make.tool("pex"), "--no-index", "--find-links", make.wheels, *options),
-        *("--python", make.python, "-o", folder / "app.pex", "homefree", "way"),
+        *("--python", make.python, "-o", directory / "app.pex", "homefree", "way"),
         PEX_ROOT=make.cache / "pex",
     )
-    python = [make.python, folder / "app.pex"]
+    python = [make.python, directory / "app.pex"]
     return Place(python, [*python, "-m", "homefree"], PEX_ROOT=make.cache / "pex")
 
 
 # ---- trying ----
 
 
-def probe(place, check, folder, command=None, **more):
+def probe(place, check, directory, command=None, **more):
     """Result: the last line of what a process said that did one check; "ok" where all is well."""
     environment = commands.environment(
         **{
             "HOMEFREE_PROBE_PYTHON": "\n".join(place.python),
             "HOMEFREE_PROBE_COMMAND": "\n".join(map(str, command or place.command or ())),
-            "HOME": folder / "home",
+            "HOME": directory / "home",
             "XDG_CACHE_HOME": "",
             **more,
             **place.environment,
@@ -503,7 +515,7 @@ def probe(place, check, folder, command=None, **more):
         run("chmod", "-R", "a-w", place.read_only)
     done = subprocess.run(
         words,
-        cwd=place.cwd or folder,
+        cwd=place.cwd or directory,
         env=environment,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -519,17 +531,17 @@ def probe(place, check, folder, command=None, **more):
     return "ok" if done.returncode == 0 and lines[-1] == "ok" else lines[-1]
 
 
-def cells(place, folder):
+def cells(place, directory):
     """What the table says about an installation: a cell for each column. Anything that is not one
     of the words below is what went wrong."""
-    said = probe(place, "package", folder)
+    said = probe(place, "package", directory)
     if "is an archive, from which Python cannot import" in said:
         return ["no"] * 4
     found = ["yes" if said == "ok" else said]
 
-    said = probe(place, "module", folder)
+    said = probe(place, "module", directory)
     if said != "ok" and (REMEDY in said or place.silent in said):
-        after = probe(place, "after", folder)
+        after = probe(place, "after", directory)
         said = "ok" if after == "ok" else after
         found.append(AFTER if after == "ok" else after)
     else:
@@ -537,16 +549,16 @@ def cells(place, folder):
 
     if not place.command:
         return [*found, "no", "no"]
-    said = probe(place, "command", folder)
+    said = probe(place, "command", directory)
     if "No such file or directory" in said:
-        again = probe(place, "command", folder, command=[*place.python, "-m", "homefree"])
+        again = probe(place, "command", directory, command=[*place.python, "-m", "homefree"])
         found.append("`python -m homefree`" if again == "ok" else again)
     else:
         found.append("yes" if said == "ok" else said)
 
-    said = probe(place, "load", folder)
+    said = probe(place, "load", directory)
     if "HOMEFREE_BUILD_DIR" in said:
-        again = probe(place, "load", folder, HOMEFREE_BUILD_DIR=folder / "compiled")
+        again = probe(place, "load", directory, HOMEFREE_BUILD_DIR=directory / "compiled")
         found.append("with `HOMEFREE_BUILD_DIR`" if again == "ok" else again)
     else:
         found.append("yes" if said == "ok" else said)
@@ -601,8 +613,8 @@ def main():
         try:
             places = function(make)
             for place in [places] if isinstance(places, Place) else places:
-                with tempfile.TemporaryDirectory(dir=make.work) as folder:
-                    outcomes.add(tuple(cells(place, pathlib.Path(folder))))
+                with tempfile.TemporaryDirectory(dir=make.work) as directory:
+                    outcomes.add(tuple(cells(place, pathlib.Path(directory))))
         except (Failed, subprocess.TimeoutExpired) as error:
             outcomes.add((str(error),))
         finally:

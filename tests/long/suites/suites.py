@@ -1,4 +1,4 @@
-"""What the scripts of this folder share: outcomes of tests, the differences between a run without
+"""What the scripts of this directory share: outcomes of tests, the differences between a run without
 homefree and one with it, the differences that are expected, and the figures at the end.
 
 An outcome is a word (passed, failed, skipped, crashed, ...) for the name of a test; a run is a
@@ -39,10 +39,10 @@ RERUN_SECONDS = 120  # at least, also when the time is over
 
 
 def cache():
-    """The folder for what is fetched and made, which is kept."""
-    folder = Path(os.environ.get("HOMEFREE_SUITES") or ROOT / "build" / "suites")
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder.resolve()
+    """The directory for what is fetched and made, which is kept."""
+    directory = Path(os.environ.get("HOMEFREE_SUITES") or ROOT / "build" / "suites")
+    directory.mkdir(parents=True, exist_ok=True)
+    return directory.resolve()
 
 
 def environment(**more):
@@ -78,12 +78,12 @@ def _end_orphans():
             os.waitpid(child, 0)
 
 
-def run(command, folder, seconds, **variables):
+def run(command, directory, seconds, **variables):
     """Runs a command with everything that it starts; returns its status and output. The status is
     None if it took too long. All of it is dead afterwards."""
     _adopt_orphans()
     try:
-        return commands.run(*command, seconds=seconds, cwd=folder, env=environment(**variables))
+        return commands.run(*command, seconds=seconds, cwd=directory, env=environment(**variables))
     finally:
         _end_orphans()
 
@@ -95,7 +95,7 @@ def is_of_interpreters(path):
 
 
 def package(build):
-    """The folder of homefree's package in a build folder."""
+    """The directory of homefree's package in a build directory."""
     return Path(build).resolve() / "python"
 
 
@@ -110,15 +110,15 @@ def prefix(build, how):
 def check_present(python, **variables):
     """homefree must be in the processes in which it is meant to be."""
     code = "print(any('libhomefree' in line for line in open('/proc/self/maps')))"
-    with tempfile.TemporaryDirectory() as folder:
-        _, output = run([*python, "-c", code], folder, 60, **variables)
+    with tempfile.TemporaryDirectory() as directory:
+        _, output = run([*python, "-c", code], directory, 60, **variables)
     if "True" not in output:
         sys.exit(f"homefree is not in the process of {python}: {output}")
 
 
 def all_pythons(build):
-    """The CPythons from 3.9 on, those in debian-cpython.sh's folder too, as {file: "3.x"}. One that
-    is free-threaded ("3.xt") counts if the package in the build folder has an extension for it."""
+    """The CPythons from 3.9 on, those in debian-cpython.sh's directory too, as {file: "3.x"}. One that
+    is free-threaded ("3.xt") counts if the package in the build directory has an extension for it."""
     files = [file for file, _ in interpreters.interpreters() + interpreters.free_threaded()]
     files += sorted(interpreters.built().glob("*/bin/python3"))
     found = {}

@@ -4,7 +4,7 @@ tested or moved without the others, and that importing works in one order and fa
 Reads the package's files, not the running interpreter, so that imports inside functions count as
 well, and what a package's _LAZY table imports when it is first asked for.
 
-usage: test_imports.py PACKAGE-FOLDER [unittest's arguments]
+usage: test_imports.py PACKAGE-DIRECTORY [unittest's arguments]
 """
 
 import ast
@@ -16,15 +16,19 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "support"))
 from circles import circles  # noqa: E402
 
-FOLDER = pathlib.Path()
+DIRECTORY = pathlib.Path()
 
 
-def modules_of(folder):
-    """{full name: file} of the modules in a package's folder. The file is None for compiled
+def modules_of(directory):
+    """{full name: file} of the modules in a package's directory. The file is None for compiled
     modules, which only have a stub, and for generated ones, which only have a template."""
     found = {}
-    for path in [*folder.rglob("*.pyi"), *folder.rglob("*.py.in"), *folder.rglob("*.py")]:
-        parts = [folder.name, *path.parent.relative_to(folder).parts, path.name.partition(".")[0]]
+    for path in [*directory.rglob("*.pyi"), *directory.rglob("*.py.in"), *directory.rglob("*.py")]:
+        parts = [
+            directory.name,
+            *path.parent.relative_to(directory).parts,
+            path.name.partition(".")[0],
+        ]
         name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
         found[name] = path if path.suffix == ".py" else None
     return found
@@ -74,22 +78,22 @@ def imports(name, file, modules):
     return {target for target in found if target in modules} - {name}
 
 
-def graph_of(folder):
+def graph_of(directory):
     """{module: the modules that it imports} of a package."""
-    modules = modules_of(folder)
+    modules = modules_of(directory)
     return {name: imports(name, file, modules) if file else set() for name, file in modules.items()}
 
 
 class Package(unittest.TestCase):
     def test_no_modules_import_each_other(self):
-        graph = graph_of(FOLDER)
+        graph = graph_of(DIRECTORY)
         self.assertIn("homefree.extension", graph)
         self.assertIn("homefree._homefree", graph["homefree"])
         self.assertEqual(circles(graph), [])
 
     def test_no_module_needs_a_name_of_the_package_that_it_lies_in(self):
         """Modules that need their package's __init__ only work after it has been executed."""
-        for name, targets in graph_of(FOLDER).items():
+        for name, targets in graph_of(DIRECTORY).items():
             with self.subTest(module=name):
                 self.assertEqual(targets & set(ancestors(name)), set())
 
@@ -148,29 +152,29 @@ class Reading(unittest.TestCase):
     def setUp(self):
         temporary = tempfile.TemporaryDirectory(prefix="homefree-imports-")
         self.addCleanup(temporary.cleanup)
-        self.folder = pathlib.Path(temporary.name) / "pack"
-        (self.folder / "inner").mkdir(parents=True)
+        self.directory = pathlib.Path(temporary.name) / "pack"
+        (self.directory / "inner").mkdir(parents=True)
         for name in MODULES:
             self.write(name, "")
 
     def write(self, name, text):
-        (self.folder / f"{name}.py").write_text(text, encoding="utf-8")
+        (self.directory / f"{name}.py").write_text(text, encoding="utf-8")
 
     def test_none(self):
         self.write("__init__", "from . import one\nfrom .one import x\nimport os, pack.two\n")
         self.write("one", "from . import two\nfrom .inner import deep\n")
         self.write("inner/deep", "from .. import two\nfrom ..two import x\n")
         self.write("two", "if TYPE_CHECKING:\n    from . import one\n")
-        self.assertEqual(circles(graph_of(self.folder)), [])
+        self.assertEqual(circles(graph_of(self.directory)), [])
 
     def test_circles(self):
         for title, (texts, circle) in CIRCLES.items():
             with self.subTest(title):
                 for name in MODULES:
                     self.write(name, texts.get(name, ""))
-                self.assertEqual(circles(graph_of(self.folder)), [sorted(circle)])
+                self.assertEqual(circles(graph_of(self.directory)), [sorted(circle)])
 
 
 if __name__ == "__main__":
-    FOLDER = pathlib.Path(sys.argv[1]).resolve()
+    DIRECTORY = pathlib.Path(sys.argv[1]).resolve()
     unittest.main(argv=[sys.argv[0], *sys.argv[2:]], verbosity=0)

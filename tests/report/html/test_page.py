@@ -101,14 +101,14 @@ class InBrowser(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        cls.folder = Path(tempfile.mkdtemp(prefix="homefree-test-page-"))
-        cls.addClassCleanup(shutil.rmtree, cls.folder, ignore_errors=True)
+        cls.directory = Path(tempfile.mkdtemp(prefix="homefree-test-page-"))
+        cls.addClassCleanup(shutil.rmtree, cls.directory, ignore_errors=True)
         cls.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Counting)
         cls.addClassCleanup(cls.server.server_close)
         threading.Thread(target=cls.server.serve_forever, daemon=True).start()
         cls.addClassCleanup(cls.server.shutdown)
         cls.address = f"http://127.0.0.1:{cls.server.server_port}"
-        cls.browser = start_browser(cls.folder / "profile")
+        cls.browser = start_browser(cls.directory / "profile")
         cls.addClassCleanup(cls.browser.quit)
 
     def setUp(self):
@@ -147,7 +147,7 @@ class InBrowser(unittest.TestCase):
         )
 
     def show(self, document):
-        path = self.folder / "page.html"
+        path = self.directory / "page.html"
         path.write_text(reports.page(TEMPLATE, document), encoding="utf-8")
         self.browser.get(path.as_uri())
 
@@ -227,7 +227,7 @@ class Small(InBrowser):
             [
                 "1,200 events were not recorded, because there was no room for them.",
                 "1 file is cut short or damaged; what could be read is shown.",
-                "2 processes wrote no file, because the folder held as many as it may.",
+                "2 processes wrote no file, because the directory held as many as it may.",
                 "1 process ran in the mode “count”, which looks for no faults.",
             ],
         )

@@ -54,7 +54,7 @@ HF_API int hf_replica_new(struct hf_replica **out, struct hf_interpreters *group
  * Parameters:
  *   out      out: the replica; unchanged on error
  *   group    in: the group, which must not be ended before the replica is dropped
- *   path     in: the file or folder; links in it are followed now
+ *   path     in: the file or directory; links in it are followed now
  *   package  in: as for add_pickle() of homefree.package.Writer, such as "models"; NULL: ""
  *   name     in: as there, such as "model.pkl"
  *   error    out: HF_VALUE_ERROR if Python raised, else HF_VALUE_NONE; may be NULL

@@ -107,7 +107,7 @@ static inline int hf_py_dl_check(const struct hf_dl_tensor *tensor)
 }
 
 /* Returns the bytes needed for the shape and the strides. */
-static inline size_t hf_py_dl_room(const struct hf_dl_tensor *tensor)
+static inline size_t hf_py_dl_capacity(const struct hf_dl_tensor *tensor)
 {
     return 2 * sizeof(int64_t) * HF_PY_NUMBER(size_t, tensor->ndim);
 }
@@ -184,7 +184,7 @@ static inline void *hf_py_dl_allocate(const struct hf_dl_tensor *tensor, size_t 
     void *managed;
     if (hf_py_dl_check(tensor) != 0)
         return NULL;
-    managed = hf_malloc(size + hf_py_dl_room(tensor));
+    managed = hf_malloc(size + hf_py_dl_capacity(tensor));
     if (managed == NULL)
         PyErr_NoMemory();
     return managed;

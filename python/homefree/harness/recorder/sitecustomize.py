@@ -1,4 +1,4 @@
-"""Started by Python in every process of a program that `homefree test` records: its folder is the
+"""Started by Python in every process of a program that `homefree test` records: its directory is the
 first of PYTHONPATH then. Starts the recorder, and then the sitecustomize that this one hides."""
 
 import contextlib

@@ -1,12 +1,12 @@
 /*
  * Owns the turn: interpreters are made and ended one after the other, because CPython 3.12 and 3.13
  * change what all interpreters share while they do so. The turn is not a lock: Python code runs
- * while a caretaker has it, and whoever waits for it is not attached. It is taken away from an
+ * while an owner thread has it, and whoever waits for it is not attached. It is taken away from an
  * interpreter that is given up.
  *
- * A caretaker leaves the host its signals (hf_thread_make()).
+ * An owner thread leaves the host its signals (hf_thread_make()).
  */
-#include "satellites/interpreters/caretaker.h"
+#include "satellites/interpreters/owner_thread.h"
 
 #include "alloc/base/fork_lock.h"
 #include "satellites/interpreters/engine.h"
@@ -63,7 +63,7 @@ static bool hangs_in_turn(const struct hf_interpreter *interpreter)
     return hangs;
 }
 
-void hf_caretaker_in_child(void)
+void hf_owner_thread_in_child(void)
 {
     pthread_cond_init(&turn_is_free, NULL);
     has_turn = NULL;
@@ -80,7 +80,7 @@ static void set_state(struct hf_interpreter *interpreter, enum hf_interpreter_st
 
 struct making {
     struct hf_interpreter *interpreter;
-    const struct hf_caretaker_order *order;
+    const struct hf_owner_thread_order *order;
     pthread_mutex_t lock;
     pthread_cond_t done;
     bool is_done;
@@ -95,7 +95,7 @@ static void delete_current(const struct hf_cpython_interpreters *py, struct hf_p
 
 /* Makes the interpreter while attached to the main one, whose configuration the new one copies.
  * Returns attached to the new one, or detached with an error. */
-static int make_own(struct hf_interpreter *interpreter, const struct hf_caretaker_order *order,
+static int make_own(struct hf_interpreter *interpreter, const struct hf_owner_thread_order *order,
                     struct hf_py_thread *in_main)
 {
     const struct hf_cpython_interpreters *py = interpreter->group->py;
@@ -117,7 +117,7 @@ static int make_own(struct hf_interpreter *interpreter, const struct hf_caretake
     return -EIO;
 }
 
-/* Whether the caretaker's thread state is the only one. CPython puts new ones in front. */
+/* Whether the owner thread's thread state is the only one. CPython puts new ones in front. */
 static bool is_alone(const struct hf_interpreter *interpreter)
 {
     return interpreter->group->py->thread_head(interpreter->python) == interpreter->first;
@@ -140,7 +140,7 @@ static void undo(struct hf_interpreter *interpreter)
 /* On an error, the interpreter has no thread state `first`, or still has to end. Called and returns
  * detached. */
 static int make_interpreter(struct hf_interpreter *interpreter,
-                            const struct hf_caretaker_order *order)
+                            const struct hf_owner_thread_order *order)
 {
     struct hf_interpreters *group = interpreter->group;
     const struct hf_cpython_interpreters *py = group->py;
@@ -264,7 +264,7 @@ static void end_interpreter(struct hf_interpreter *interpreter)
     leave_turn(interpreter);
 }
 
-/* ---- the caretaker ---- */
+/* ---- the owner thread ---- */
 
 static void *take_care(void *argument)
 {
@@ -273,7 +273,7 @@ static void *take_care(void *argument)
     struct hf_interpreters *group = interpreter->group;
     struct hf_thread_record *record = hf_thread_record(true);
     if (record != NULL) {
-        record->is_caretaker = true;
+        record->is_owner_thread = true;
         record->tended = &interpreter->tended;
         hf_thread_moves(record, record->tended);
         if (group->naming_ends != NULL)
@@ -286,13 +286,13 @@ static void *take_care(void *argument)
     hf_running_name(&interpreter->tended, NULL);
     const bool lives = interpreter->first != NULL;
     if (lives) {
-        interpreter->has_caretaker = true;
-        interpreter->caretaker = (unsigned long)pthread_self();
+        interpreter->has_owner_thread = true;
+        interpreter->owner thread = (unsigned long)pthread_self();
         set_state(interpreter, HF_INTERPRETER_RUNNING);
         hf_registry_add(interpreter);
     }
     if (lives && error != 0)
-        hf_caretaker_dismiss(interpreter);
+        hf_owner_thread_dismiss(interpreter);
     pthread_mutex_lock(&making->lock);
     making->error = error;
     making->is_done = true;
@@ -310,7 +310,8 @@ static void *take_care(void *argument)
     return NULL;
 }
 
-int hf_caretaker_make(struct hf_interpreter *interpreter, const struct hf_caretaker_order *order)
+int hf_owner_thread_make(struct hf_interpreter *interpreter,
+                         const struct hf_owner_thread_order *order)
 {
     struct making making = {.interpreter = interpreter,
                             .order = order,
@@ -329,7 +330,7 @@ int hf_caretaker_make(struct hf_interpreter *interpreter, const struct hf_careta
     return making.error;
 }
 
-void hf_caretaker_dismiss(struct hf_interpreter *interpreter)
+void hf_owner_thread_dismiss(struct hf_interpreter *interpreter)
 {
     int running = HF_INTERPRETER_RUNNING;
     if (atomic_compare_exchange_strong(&interpreter->state, &running, HF_INTERPRETER_ENDING))
@@ -339,13 +340,13 @@ void hf_caretaker_dismiss(struct hf_interpreter *interpreter)
     pthread_mutex_unlock(&interpreter->lock);
 }
 
-void hf_caretaker_forsake(struct hf_interpreter *interpreter)
+void hf_owner_thread_forsake(struct hf_interpreter *interpreter)
 {
     pthread_mutex_lock(&interpreter->lock);
     interpreter->forsaken = true;
     pthread_mutex_unlock(&interpreter->lock);
     atomic_store(&interpreter->group->ending, true);
-    hf_caretaker_dismiss(interpreter);
+    hf_owner_thread_dismiss(interpreter);
 }
 
 /* ---- interrupting ---- */
@@ -376,7 +377,7 @@ static void interrupt_own(struct hf_interpreter *interpreter, struct hf_py_objec
     pthread_mutex_unlock(&interpreter->lock);
     unsigned long *threads = threads_of(interpreter, &count);
     hf_inside_interrupt(interpreter->group->py, exception, threads, count, all || count == 0,
-                        interpreter->caretaker);
+                        interpreter->owner thread);
     hf_free(threads);
 }
 
@@ -405,7 +406,7 @@ static void *interrupt(void *argument)
     return NULL;
 }
 
-void hf_caretaker_interrupt(struct hf_interpreter *interpreter)
+void hf_owner_thread_interrupt(struct hf_interpreter *interpreter)
 {
     struct hf_interpreters *group = interpreter->group;
     pthread_mutex_lock(&interpreter->lock);
@@ -421,7 +422,7 @@ void hf_caretaker_interrupt(struct hf_interpreter *interpreter)
     pthread_mutex_unlock(&interpreter->lock);
 }
 
-void hf_caretaker_give_up(struct hf_interpreter *interpreter)
+void hf_owner_thread_give_up(struct hf_interpreter *interpreter)
 {
     int ending = HF_INTERPRETER_ENDING;
     if (atomic_compare_exchange_strong(&interpreter->state, &ending, HF_INTERPRETER_HUNG))

@@ -1,12 +1,12 @@
 /*
  * The part of the extension that lets CPython pass memory by reference where CPython itself passes
  * objects between interpreters (concurrent.interpreters, InterpreterPoolExecutor): the type
- * homefree.interpreters.Parcel, and the seam to CPython's registry of types that cross.
+ * homefree.interpreters.Message, and the seam to CPython's registry of types that cross.
  *
  * The registry and its structures are CPython's own, the same from 3.12 to 3.14 but for one
- * signature. An unknown version is left alone: there, parcels and arrays cross as pickles do, as
+ * signature. An unknown version is left alone: there, messages and arrays cross as pickles do, as
  * copies. Owns nothing; CPython guards its registry. Functions are called by attached threads. A
- * parcel that nobody has received may be dropped by any thread.
+ * message that nobody has received may be dropped by any thread.
  */
 #include "python/native/crossing.h"
 #include "python/native/module_parts.h"
@@ -105,10 +105,10 @@ static int add_to_registry(PyTypeObject *type, get_data function)
 
 /* ---- crossing ---- */
 
-/* The object of a parcel, which is used up, also on error. */
-static PyObject *opened(PyObject *module, struct homefree_parcel *parcel)
+/* The object of a message, which is used up, also on error. */
+static PyObject *opened(PyObject *module, struct homefree_message *message)
 {
-    PyObject *parts = homefree_parcel_open(module, parcel);
+    PyObject *parts = homefree_message_open(module, message);
     PyObject *crossing =
         parts != NULL ? PyImport_ImportModule("homefree.interpreters._crossing") : NULL;
     PyObject *unpack = crossing != NULL ? PyObject_GetAttrString(crossing, "unpack") : NULL;
@@ -123,8 +123,8 @@ static PyObject *opened(PyObject *module, struct homefree_parcel *parcel)
  * releases afterwards, it releases in the one that sent, whenever code runs there again. */
 static PyObject *receive(struct crossing_data *data)
 {
-    struct homefree_parcel *parcel = data->data;
-    if (parcel == NULL) {
+    struct homefree_message *message = data->data;
+    if (message == NULL) {
         PyErr_SetString(PyExc_RuntimeError, "this has been received already");
         return NULL;
     }
@@ -132,45 +132,45 @@ static PyObject *receive(struct crossing_data *data)
     if (module == NULL)
         return NULL;
     data->data = NULL;
-    PyObject *object = opened(module, parcel);
+    PyObject *object = opened(module, message);
     Py_DECREF(module);
     return object;
 }
 
-static void release(void *parcel)
+static void release(void *message)
 {
-    homefree_parcel_drop(parcel);
+    homefree_message_drop(message);
 }
 
-/* Returns 0, or -1 with an exception set. Takes the parcel over. */
-static int send(struct crossing_data *data, struct homefree_parcel *parcel)
+/* Returns 0, or -1 with an exception set. Takes the message over. */
+static int send(struct crossing_data *data, struct homefree_message *message)
 {
-    if (parcel == NULL) {
+    if (message == NULL) {
         if (PyErr_Occurred() == NULL)
             PyErr_NoMemory();
         return -1;
     }
-    data->data = parcel;
+    data->data = message;
     data->make = receive;
     data->release = release;
     return 0;
 }
 
-/* A parcel of any object that can be pickled; NULL with an exception set. */
-static struct homefree_parcel *packed(PyObject *object)
+/* A message of any object that can be pickled; NULL with an exception set. */
+static struct homefree_message *packed(PyObject *object)
 {
-    struct homefree_parcel *parcel = NULL;
+    struct homefree_message *message = NULL;
     PyObject *module = own_module();
     PyObject *crossing =
         module != NULL ? PyImport_ImportModule("homefree.interpreters._crossing") : NULL;
     PyObject *parts = crossing != NULL ? PyObject_CallMethod(crossing, "pack", "O", object) : NULL;
     PyObject *pickle, *buffers;
     if (parts != NULL && PyArg_ParseTuple(parts, "OO", &pickle, &buffers))
-        parcel = homefree_parcel_new(module, pickle, buffers);
+        message = homefree_message_new(module, pickle, buffers);
     Py_XDECREF(parts);
     Py_XDECREF(crossing);
     Py_XDECREF(module);
-    return parcel;
+    return message;
 }
 
 static int send_object(PyThreadState *thread, PyObject *object, struct crossing_data *data)
@@ -179,82 +179,83 @@ static int send_object(PyThreadState *thread, PyObject *object, struct crossing_
     return send(data, packed(object));
 }
 
-/* ---- Parcel ---- */
+/* ---- Message ---- */
 
-struct parcel_object {
+struct message_object {
     PyObject ob_base;
-    struct homefree_parcel *parcel;
+    struct homefree_message *message;
 };
 
-static struct homefree_parcel *parcel_of(PyObject *self)
+static struct homefree_message *message_of(PyObject *self)
 {
-    return ((struct parcel_object *)self)->parcel;
+    return ((struct message_object *)self)->message;
 }
 
-static int send_parcel(PyThreadState *thread, PyObject *self, struct crossing_data *data)
+static int send_message(PyThreadState *thread, PyObject *self, struct crossing_data *data)
 {
     (void)thread;
-    return send(data, homefree_parcel_copy(parcel_of(self)));
+    return send(data, homefree_message_copy(message_of(self)));
 }
 
-static PyObject *parcel_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
+static PyObject *message_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
 {
     static char *names[] = {"pickle", "buffers", NULL};
     PyObject *pickle, *buffers;
-    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "SO!:Parcel", names, &pickle,
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "SO!:Message", names, &pickle,
                                      &PyList_Type, &buffers))
         return NULL;
     PyObject *module = own_module();
-    struct homefree_parcel *parcel =
-        module != NULL ? homefree_parcel_new(module, pickle, buffers) : NULL;
+    struct homefree_message *message =
+        module != NULL ? homefree_message_new(module, pickle, buffers) : NULL;
     Py_XDECREF(module);
-    struct parcel_object *made = parcel != NULL ? PyObject_New(struct parcel_object, type) : NULL;
+    struct message_object *made =
+        message != NULL ? PyObject_New(struct message_object, type) : NULL;
     if (made != NULL)
-        made->parcel = parcel;
+        made->message = message;
     else
-        homefree_parcel_drop(parcel);
+        homefree_message_drop(message);
     return (PyObject *)made;
 }
 
-static void parcel_dealloc(PyObject *self)
+static void message_dealloc(PyObject *self)
 {
-    struct homefree_parcel *parcel = parcel_of(self);
+    struct homefree_message *message = message_of(self);
     PyTypeObject *type = Py_TYPE(self);
     PyObject_Free(self);
     Py_DECREF((PyObject *)type);
     struct hf_py_error kept;
     hf_py_error_keep(&kept);
-    homefree_parcel_drop(parcel);
+    homefree_message_drop(message);
     hf_py_error_put_back(&kept);
 }
 
-/* What a function does with another parcel of the same memory, which that uses up. */
-static PyObject *with_copy(PyObject *self,
-                           PyObject *(*function)(PyObject *module, struct homefree_parcel *parcel))
+/* What a function does with another message of the same memory, which that uses up. */
+static PyObject *with_copy(PyObject *self, PyObject *(*function)(PyObject *module,
+                                                                 struct homefree_message *message))
 {
     PyObject *module = own_module();
     if (module == NULL)
         return NULL;
-    struct homefree_parcel *copy = homefree_parcel_copy(parcel_of(self));
+    struct homefree_message *copy = homefree_message_copy(message_of(self));
     PyObject *result = copy != NULL ? function(module, copy) : PyErr_NoMemory();
     Py_DECREF(module);
     return result;
 }
 
-static PyObject *parcel_open(PyObject *self, PyObject *unused)
+static PyObject *message_open(PyObject *self, PyObject *unused)
 {
     (void)unused;
     return with_copy(self, opened);
 }
 
-/* Where pickles cross, so does a parcel: by reference with our own pickler, which passes buffers
+/* Where pickles cross, so does a message: by reference with our own pickler, which passes buffers
  * on, else as a copy. */
-static PyObject *parcel_reduce(PyObject *self, PyObject *protocol)
+static PyObject *message_reduce(PyObject *self, PyObject *protocol)
 {
     (void)protocol;
     PyObject *crossing = PyImport_ImportModule("homefree.interpreters._crossing");
-    PyObject *parts = crossing != NULL ? with_copy(self, homefree_parcel_open) : NULL;
-    PyObject *reduce = parts != NULL ? PyObject_GetAttrString(crossing, "reduce_parcel") : NULL;
+    PyObject *parts = crossing != NULL ? with_copy(self, homefree_message_open) : NULL;
+    PyObject *reduce = parts != NULL ? PyObject_GetAttrString(crossing, "reduce_message") : NULL;
     PyObject *result = reduce != NULL ? PyObject_CallObject(reduce, parts) : NULL;
     Py_XDECREF(reduce);
     Py_XDECREF(parts);
@@ -262,32 +263,32 @@ static PyObject *parcel_reduce(PyObject *self, PyObject *protocol)
     return result;
 }
 
-static PyMethodDef parcel_methods[] = {
-    {"open", parcel_open, METH_NOARGS, open_doc},
-    {"__reduce_ex__", parcel_reduce, METH_O, NULL},
+static PyMethodDef message_methods[] = {
+    {"open", message_open, METH_NOARGS, open_doc},
+    {"__reduce_ex__", message_reduce, METH_O, NULL},
     {NULL, NULL, 0, NULL},
 };
-static PyType_Slot parcel_slots[] = {
-    {Py_tp_new, (void *)parcel_new},
-    {Py_tp_dealloc, (void *)parcel_dealloc},
-    {Py_tp_methods, parcel_methods},
-    {Py_tp_doc, "Parcel(pickle, buffers)\n--\n\nAn object that crosses between interpreters with "
+static PyType_Slot message_slots[] = {
+    {Py_tp_new, (void *)message_new},
+    {Py_tp_dealloc, (void *)message_dealloc},
+    {Py_tp_methods, message_methods},
+    {Py_tp_doc, "Message(pickle, buffers)\n--\n\nAn object that crosses between interpreters with "
                 "its memory by reference; homefree.interpreters.share() makes it."},
     {0, NULL},
 };
-static PyType_Spec parcel_spec = {"homefree.interpreters.Parcel", sizeof(struct parcel_object), 0,
-                                  Py_TPFLAGS_DEFAULT, parcel_slots};
+static PyType_Spec message_spec = {"homefree.interpreters.Message", sizeof(struct message_object),
+                                   0, Py_TPFLAGS_DEFAULT, message_slots};
 
-int homefree_parcel_exec(PyObject *module)
+int homefree_message_exec(PyObject *module)
 {
     struct homefree_state *state = state_of(module);
-    state->parcel = (PyTypeObject *)PyType_FromSpec(&parcel_spec);
-    if (state->parcel == NULL)
+    state->message = (PyTypeObject *)PyType_FromSpec(&message_spec);
+    if (state->message == NULL)
         return -1;
-    Py_INCREF((PyObject *)state->parcel);
-    if (PyModule_AddObject(module, "Parcel", (PyObject *)state->parcel) == 0)
+    Py_INCREF((PyObject *)state->message);
+    if (PyModule_AddObject(module, "Message", (PyObject *)state->message) == 0)
         return 0;
-    Py_DECREF((PyObject *)state->parcel);
+    Py_DECREF((PyObject *)state->message);
     return -1;
 }
 
@@ -297,12 +298,13 @@ static PyObject *register_crossing(PyObject *module, PyObject *type)
         PyErr_SetString(PyExc_TypeError, "register_crossing() takes a type");
         return NULL;
     }
-    const bool is_parcel = type == (PyObject *)state_of(module)->parcel;
-    const int known = add_to_registry((PyTypeObject *)type, is_parcel ? send_parcel : send_object);
+    const bool is_message = type == (PyObject *)state_of(module)->message;
+    const int known =
+        add_to_registry((PyTypeObject *)type, is_message ? send_message : send_object);
     return known >= 0 ? PyBool_FromLong(known) : NULL;
 }
 
-PyMethodDef homefree_parcel_methods[] = {
+PyMethodDef homefree_message_methods[] = {
     {"register_crossing", register_crossing, METH_O, register_doc},
     {NULL, NULL, 0, NULL},
 };

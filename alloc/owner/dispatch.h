@@ -4,15 +4,15 @@
  * copy look for the owner first. Any thread, at any stage; takes no
  * lock.
  */
-#ifndef HOMEFREE_SEND_HOME_H
-#define HOMEFREE_SEND_HOME_H
+#ifndef HOMEFREE_DISPATCH_H
+#define HOMEFREE_DISPATCH_H
 
 #include "alloc/heap/instance.h"
 #include "alloc/owner/foreign.h"
 
 /* A stage of libhomefree's start (start/start.h). Before it, ownerless pointers go to libc
  * unchecked. */
-void hf_send_home_start(void);
+void hf_dispatch_start(void);
 
 /* Call a foreign allocator for its block. If it has no function for the call, the process ends with
  * a line that names `caller`, or with HOMEFREE_CONF=unknown_free:leak leaks the block. realloc uses
@@ -32,7 +32,7 @@ bool hf_delete_foreign_for(void *ptr, enum hf_delete_form form, size_t alignment
                            const void *caller);
 
 /* What this copy, if it is the heap, does for others. */
-extern const struct hf_foreign_functions hf_send_home_functions
+extern const struct hf_foreign_functions hf_dispatch_functions
     __attribute__((visibility("hidden")));
 
 /* For a foreign pointer; ptr is not NULL. */

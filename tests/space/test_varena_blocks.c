@@ -1,8 +1,9 @@
-/* Grounds (satellites/cuda/ground/ground.h) alone, on addresses that nobody may touch: blocks do
- * not overlap, each claim of what is no live block fails, large blocks have exactly their size and
- * go where memory is, and all that was given back is one range again. Each test runs in a child. */
+/* Virtual arenas (satellites/cuda/varena/varena.h) alone, on addresses that nobody may touch:
+ * blocks do not overlap, each claim of what is no live block fails, large blocks have exactly their
+ * size and go where memory is, and all that was given back is one range again. Each test runs in a
+ * child. */
 #include "death.h"
-#include "satellites/cuda/ground/ground.h"
+#include "satellites/cuda/varena/varena.h"
 #include "suite.h"
 
 #include <pthread.h>
@@ -10,12 +11,12 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define GRANULE HF_GROUND_GRANULE
+#define GRANULE HF_VARENA_GRANULE
 enum { GRANULES = 256, PAGE = 1 << HF_LG_PAGE };
 
 /* ---- a space ---- */
 
-static struct hf_ground_area area;
+static struct hf_varena_area area;
 static uintptr_t base;
 static size_t top;
 static bool is_backed[GRANULES];
@@ -39,16 +40,16 @@ static size_t lacks(void *space, const void *at, size_t size, size_t most)
     return bytes;
 }
 
-static struct hf_ground *start(void)
+static struct hf_varena *start(void)
 {
     void *at = mmap(NULL, (GRANULES + 1) * GRANULE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     must(at != MAP_FAILED);
     base = ((uintptr_t)at + GRANULE - 1) & -GRANULE;
-    must(hf_ground_area_open(&area, base, GRANULES * GRANULE));
-    hf_grounds_start();
-    struct hf_ground *ground = hf_ground_open(&area, grow, lacks, &base);
-    must(ground != NULL);
-    return ground;
+    must(hf_varena_area_open(&area, base, GRANULES * GRANULE));
+    hf_varenas_start();
+    struct hf_varena *varena = hf_varena_open(&area, grow, lacks, &base);
+    must(varena != NULL);
+    return varena;
 }
 
 static void sum(void *context, void *at, size_t size)
@@ -57,19 +58,19 @@ static void sum(void *context, void *at, size_t size)
     *(size_t *)context += size;
 }
 
-static size_t free_bytes(struct hf_ground *ground)
+static size_t free_bytes(struct hf_varena *varena)
 {
     size_t bytes = 0;
-    hf_ground_each_free(ground, sum, &bytes);
+    hf_varena_each_free(varena, sum, &bytes);
     return bytes;
 }
 
 /* All that the space gave is free again. */
-static void must_be_empty(struct hf_ground *ground)
+static void must_be_empty(struct hf_varena *varena)
 {
-    hf_ground_empty(ground);
-    must(hf_ground_small(ground) == 0);
-    must(free_bytes(ground) == top);
+    hf_varena_empty(varena);
+    must(hf_varena_small(varena) == 0);
+    must(free_bytes(varena) == top);
 }
 
 /* ---- blocks ---- */
@@ -79,151 +80,151 @@ struct block {
     size_t size;
 };
 
-static struct block take(struct hf_ground *ground, size_t size)
+static struct block take(struct hf_varena *varena, size_t size)
 {
     struct block block = {.size = size};
-    if (size <= HF_GROUND_CACHED) {
-        block.at = hf_ground_take(ground, size);
+    if (size <= HF_VARENA_CACHED) {
+        block.at = hf_varena_take(varena, size);
     } else {
-        block.at = hf_ground_take_pages(ground, size, 1);
-        if (block.at == NULL && hf_ground_add(ground, size))
-            block.at = hf_ground_take_pages(ground, size, 1);
+        block.at = hf_varena_take_pages(varena, size, 1);
+        if (block.at == NULL && hf_varena_add(varena, size))
+            block.at = hf_varena_take_pages(varena, size, 1);
     }
     return block;
 }
 
-static bool give(struct hf_ground *ground, struct block block)
+static bool give(struct hf_varena *varena, struct block block)
 {
-    if (!hf_ground_claim(&area, block.at))
+    if (!hf_varena_claim(&area, block.at))
         return false;
-    if (block.size <= HF_GROUND_CACHED)
-        hf_ground_give(ground, block.at);
+    if (block.size <= HF_VARENA_CACHED)
+        hf_varena_give(varena, block.at);
     else
-        hf_ground_give_pages(ground, block.at, true);
+        hf_varena_give_pages(varena, block.at, true);
     return true;
 }
 
 static size_t some_size(unsigned *seed)
 {
     const size_t number = (size_t)rand_r(seed);
-    return number % 8 != 0 ? (number / 8 % 128 + 1) * HF_GROUND_ALIGNMENT
-                           : (size_t)HF_GROUND_CACHED + (number / 8 % 200 + 1) * PAGE;
+    return number % 8 != 0 ? (number / 8 % 128 + 1) * HF_VARENA_ALIGNMENT
+                           : (size_t)HF_VARENA_CACHED + (number / 8 % 200 + 1) * PAGE;
 }
 
 /* The block is found by its first and its last byte, and cannot be claimed but by its first. */
 static void look(struct block block)
 {
-    const struct hf_ground_block first = hf_ground_find(&area, block.at);
-    const struct hf_ground_block last = hf_ground_find(&area, block.at + block.size - 1);
+    const struct hf_varena_block first = hf_varena_find(&area, block.at);
+    const struct hf_varena_block last = hf_varena_find(&area, block.at + block.size - 1);
     must(first.at == block.at && last.at == block.at && !first.was_freed);
-    must(first.size == last.size && first.small == (block.size <= HF_GROUND_CACHED));
+    must(first.size == last.size && first.small == (block.size <= HF_VARENA_CACHED));
     must(first.size >= block.size && first.size - block.size <= block.size / 8);
     must(first.size == block.size || (first.small && block.size > 4096));
     for (size_t inside = 128; inside < block.size; inside = 2 * inside + 128)
-        must(!hf_ground_claim(&area, block.at + inside));
+        must(!hf_varena_claim(&area, block.at + inside));
 }
 
 static void blocks_do_not_overlap(void *unused)
 {
     enum { BLOCKS = 600, ROUNDS = 60 * BLOCKS };
     static struct block blocks[BLOCKS];
-    static uint8_t used[GRANULES * (HF_GROUND_GRANULE / HF_GROUND_ALIGNMENT)];
-    struct hf_ground *ground = start();
+    static uint8_t used[GRANULES * (HF_VARENA_GRANULE / HF_VARENA_ALIGNMENT)];
+    struct hf_varena *varena = start();
     unsigned seed = 1;
     (void)unused;
     for (int round = 0; round < ROUNDS; round++) {
         struct block *block = &blocks[(size_t)rand_r(&seed) % BLOCKS];
         const bool takes = block->at == NULL;
         if (takes) {
-            *block = take(ground, some_size(&seed));
-            must(block->at != NULL && (uintptr_t)block->at % HF_GROUND_ALIGNMENT == 0);
+            *block = take(varena, some_size(&seed));
+            must(block->at != NULL && (uintptr_t)block->at % HF_VARENA_ALIGNMENT == 0);
             look(*block);
         }
-        const size_t at = ((uintptr_t)block->at - base) / HF_GROUND_ALIGNMENT;
-        for (size_t i = 0; i < block->size / HF_GROUND_ALIGNMENT; i++) {
+        const size_t at = ((uintptr_t)block->at - base) / HF_VARENA_ALIGNMENT;
+        for (size_t i = 0; i < block->size / HF_VARENA_ALIGNMENT; i++) {
             must(used[at + i] == !takes);
             used[at + i] = takes;
         }
         if (!takes) {
-            must(give(ground, *block));
-            must(!give(ground, *block));
-            must(hf_ground_find(&area, block->at).was_freed);
+            must(give(varena, *block));
+            must(!give(varena, *block));
+            must(hf_varena_find(&area, block->at).was_freed);
             block->at = NULL;
         }
         if (round % 5000 == 0)
-            hf_ground_empty(ground);
+            hf_varena_empty(varena);
     }
     for (size_t i = 0; i < BLOCKS; i++)
-        must(blocks[i].at == NULL || give(ground, blocks[i]));
-    must_be_empty(ground);
+        must(blocks[i].at == NULL || give(varena, blocks[i]));
+    must_be_empty(varena);
 }
 
 static void what_was_never_allocated_is_no_block(void *unused)
 {
-    struct hf_ground *ground = start();
+    struct hf_varena *varena = start();
     (void)unused;
-    must(!hf_ground_claim(&area, (void *)base) && hf_ground_find(&area, (void *)base).at == NULL);
-    struct block small = take(ground, 512), large = take(ground, (size_t)40 << 10);
-    must(!hf_ground_claim(&area, (void *)(base + top - PAGE)) &&
-         !hf_ground_claim(&area, large.at + large.size));
-    must(hf_ground_find(&area, large.at + large.size).at == NULL);
-    must(hf_ground_find(&area, (void *)(base + top)).at == NULL);
-    must(give(ground, small) && give(ground, large));
+    must(!hf_varena_claim(&area, (void *)base) && hf_varena_find(&area, (void *)base).at == NULL);
+    struct block small = take(varena, 512), large = take(varena, (size_t)40 << 10);
+    must(!hf_varena_claim(&area, (void *)(base + top - PAGE)) &&
+         !hf_varena_claim(&area, large.at + large.size));
+    must(hf_varena_find(&area, large.at + large.size).at == NULL);
+    must(hf_varena_find(&area, (void *)(base + top)).at == NULL);
+    must(give(varena, small) && give(varena, large));
 }
 
 static void large_blocks_go_where_memory_is(void *unused)
 {
-    struct hf_ground *ground = start();
+    struct hf_varena *varena = start();
     (void)unused;
-    must(hf_ground_take_pages(ground, GRANULE, 1) == NULL);
-    must(hf_ground_add(ground, 8 * GRANULE));
-    char *first = hf_ground_take_pages(ground, 2 * GRANULE, GRANULE);
-    char *second = hf_ground_take_pages(ground, 2 * GRANULE, GRANULE);
-    char *third = hf_ground_take_pages(ground, GRANULE, GRANULE);
+    must(hf_varena_take_pages(varena, GRANULE, 1) == NULL);
+    must(hf_varena_add(varena, 8 * GRANULE));
+    char *first = hf_varena_take_pages(varena, 2 * GRANULE, GRANULE);
+    char *second = hf_varena_take_pages(varena, 2 * GRANULE, GRANULE);
+    char *third = hf_varena_take_pages(varena, GRANULE, GRANULE);
     must(first == (char *)base && second == first + 2 * GRANULE);
     must(third == second + 2 * GRANULE);
     /* The last one freed of its size comes first. */
-    must(hf_ground_claim(&area, first) && hf_ground_claim(&area, second));
-    hf_ground_give_pages(ground, second, true);
-    hf_ground_give_pages(ground, first, true);
-    must(hf_ground_take_pages(ground, 2 * GRANULE, 1) == first);
-    must(hf_ground_take_pages(ground, 2 * GRANULE, 1) == second);
+    must(hf_varena_claim(&area, first) && hf_varena_claim(&area, second));
+    hf_varena_give_pages(varena, second, true);
+    hf_varena_give_pages(varena, first, true);
+    must(hf_varena_take_pages(varena, 2 * GRANULE, 1) == first);
+    must(hf_varena_take_pages(varena, 2 * GRANULE, 1) == second);
     /* The range that would fit best lacks memory. */
-    must(hf_ground_claim(&area, second));
-    hf_ground_give_pages(ground, second, false);
+    must(hf_varena_claim(&area, second));
+    hf_varena_give_pages(varena, second, false);
     is_backed[7] = true;
-    must(hf_ground_take_pages(ground, 2 * GRANULE, 1) == second);
+    must(hf_varena_take_pages(varena, 2 * GRANULE, 1) == second);
     is_backed[6] = true;
-    must(hf_ground_claim(&area, second));
-    hf_ground_give_pages(ground, second, false);
+    must(hf_varena_claim(&area, second));
+    hf_varena_give_pages(varena, second, false);
     is_backed[5] = true;
-    must(hf_ground_take_pages(ground, 2 * GRANULE, 1) == (char *)base + 5 * GRANULE);
-    must(hf_ground_claim(&area, first) && hf_ground_claim(&area, third));
-    hf_ground_give_pages(ground, first, false);
-    hf_ground_give_pages(ground, third, false);
-    must(free_bytes(ground) == 6 * GRANULE);
+    must(hf_varena_take_pages(varena, 2 * GRANULE, 1) == (char *)base + 5 * GRANULE);
+    must(hf_varena_claim(&area, first) && hf_varena_claim(&area, third));
+    hf_varena_give_pages(varena, first, false);
+    hf_varena_give_pages(varena, third, false);
+    must(free_bytes(varena) == 6 * GRANULE);
 }
 
 /* What the space gave apart never merges: the runtime copies no range of two registrations. */
 static void ranges_stay_apart(void *unused)
 {
-    struct hf_ground *ground = start();
+    struct hf_varena *varena = start();
     (void)unused;
-    must(hf_ground_add(ground, 2 * GRANULE) && hf_ground_add(ground, 2 * GRANULE));
-    must(hf_ground_take_pages(ground, 3 * GRANULE, 1) == NULL);
-    char *first = hf_ground_take_pages(ground, 2 * GRANULE, 1);
-    char *second = hf_ground_take_pages(ground, 2 * GRANULE, 1);
-    must(hf_ground_claim(&area, second) && hf_ground_claim(&area, first));
-    hf_ground_give_pages(ground, second, false);
-    hf_ground_give_pages(ground, first, false);
-    must(hf_ground_take_pages(ground, 3 * GRANULE, 1) == NULL);
-    must(free_bytes(ground) == 4 * GRANULE);
+    must(hf_varena_add(varena, 2 * GRANULE) && hf_varena_add(varena, 2 * GRANULE));
+    must(hf_varena_take_pages(varena, 3 * GRANULE, 1) == NULL);
+    char *first = hf_varena_take_pages(varena, 2 * GRANULE, 1);
+    char *second = hf_varena_take_pages(varena, 2 * GRANULE, 1);
+    must(hf_varena_claim(&area, second) && hf_varena_claim(&area, first));
+    hf_varena_give_pages(varena, second, false);
+    hf_varena_give_pages(varena, first, false);
+    must(hf_varena_take_pages(varena, 3 * GRANULE, 1) == NULL);
+    must(free_bytes(varena) == 4 * GRANULE);
 }
 
 /* ---- threads ---- */
 
 enum { SHARED = 64, THREADS = 4, TURNS = 20000 };
-static struct hf_ground *shared_ground;
+static struct hf_varena *shared_varena;
 static char *shared[SHARED];
 static unsigned given, taken;
 static pthread_barrier_t barrier;
@@ -233,15 +234,15 @@ static void *exchange(void *context)
 {
     unsigned seed = (unsigned)(uintptr_t)context;
     for (int turn = 0; turn < TURNS; turn++) {
-        const size_t size = ((size_t)rand_r(&seed) % 20 + 1) * HF_GROUND_ALIGNMENT;
+        const size_t size = ((size_t)rand_r(&seed) % 20 + 1) * HF_VARENA_ALIGNMENT;
         char **place = &shared[(size_t)rand_r(&seed) % SHARED];
-        char *block = hf_ground_take(shared_ground, size);
+        char *block = hf_varena_take(shared_varena, size);
         must(block != NULL);
         __atomic_add_fetch(&taken, 1, __ATOMIC_RELAXED);
         block = __atomic_exchange_n(place, block, __ATOMIC_ACQ_REL);
-        if (block != NULL && hf_ground_claim(&area, block)) {
-            must(!hf_ground_claim(&area, block));
-            hf_ground_give(shared_ground, block);
+        if (block != NULL && hf_varena_claim(&area, block)) {
+            must(!hf_varena_claim(&area, block));
+            hf_varena_give(shared_varena, block);
             __atomic_add_fetch(&given, 1, __ATOMIC_RELAXED);
         }
     }
@@ -253,7 +254,7 @@ static void threads_exchange_blocks(void *unused)
 {
     pthread_t threads[THREADS];
     (void)unused;
-    shared_ground = start();
+    shared_varena = start();
     must(pthread_barrier_init(&barrier, NULL, THREADS) == 0);
     for (size_t i = 0; i < THREADS; i++)
         must(pthread_create(&threads[i], NULL, exchange, (void *)(i + 1)) == 0);
@@ -261,12 +262,12 @@ static void threads_exchange_blocks(void *unused)
         must(pthread_join(threads[i], NULL) == 0);
     for (size_t i = 0; i < SHARED; i++)
         if (shared[i] != NULL) {
-            must(hf_ground_claim(&area, shared[i]));
-            hf_ground_give(shared_ground, shared[i]);
+            must(hf_varena_claim(&area, shared[i]));
+            hf_varena_give(shared_varena, shared[i]);
             given++;
         }
     must(given == taken);
-    must_be_empty(shared_ground);
+    must_be_empty(shared_varena);
 }
 
 static char *raced;
@@ -277,7 +278,7 @@ static void *race(void *unused)
     (void)unused;
     for (int turn = 0; turn < TURNS / 10; turn++) {
         (void)pthread_barrier_wait(&barrier);
-        if (hf_ground_claim(&area, raced))
+        if (hf_varena_claim(&area, raced))
             __atomic_add_fetch(&wins, 1, __ATOMIC_RELAXED);
         (void)pthread_barrier_wait(&barrier);
     }
@@ -288,24 +289,24 @@ static void one_of_two_frees_wins(void *unused)
 {
     pthread_t threads[2];
     (void)unused;
-    shared_ground = start();
+    shared_varena = start();
     must(pthread_barrier_init(&barrier, NULL, 3) == 0);
     for (size_t i = 0; i < 2; i++)
         must(pthread_create(&threads[i], NULL, race, NULL) == 0);
     for (unsigned turn = 0; turn < TURNS / 10; turn++) {
-        const struct block block = take(shared_ground, turn % 2 == 0 ? 256 : (size_t)64 << 10);
+        const struct block block = take(shared_varena, turn % 2 == 0 ? 256 : (size_t)64 << 10);
         raced = block.at;
         (void)pthread_barrier_wait(&barrier);
         (void)pthread_barrier_wait(&barrier);
         must(wins == turn + 1);
         if (turn % 2 == 0)
-            hf_ground_give(shared_ground, raced);
+            hf_varena_give(shared_varena, raced);
         else
-            hf_ground_give_pages(shared_ground, raced, true);
+            hf_varena_give_pages(shared_varena, raced, true);
     }
     for (size_t i = 0; i < 2; i++)
         must(pthread_join(threads[i], NULL) == 0);
-    must_be_empty(shared_ground);
+    must_be_empty(shared_varena);
 }
 
 #define IN_CHILD(name)                                \

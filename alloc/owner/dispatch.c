@@ -2,7 +2,7 @@
  * Sends foreign pointers home. Owns two flags, written once at libhomefree's start and read without
  * a lock. Callable at any stage.
  */
-#include "alloc/owner/send_home.h"
+#include "alloc/owner/dispatch.h"
 
 #include "alloc/base/fatal.h"
 #include "alloc/base/libc_functions.h"
@@ -18,7 +18,7 @@
 static bool guarded;
 static bool started;
 
-void hf_send_home_start(void)
+void hf_dispatch_start(void)
 {
     started = true;
     guarded = hf_static_guards("free", (const void *)hf_libc()->free);
@@ -233,7 +233,7 @@ static bool usable_size_for(const void *ptr, const void *caller, size_t *size)
     return true;
 }
 
-const struct hf_foreign_functions hf_send_home_functions = {
+const struct hf_foreign_functions hf_dispatch_functions = {
     .free = free_for,
     .free_delete = delete_for,
     .realloc = realloc_for,

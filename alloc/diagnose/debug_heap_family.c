@@ -36,18 +36,18 @@ void hf_free_named(void *ptr, const char *function)
 
 void *hf_calloc(size_t count, size_t size)
 {
-    return hf_diagnosed_clear(count, size, OUR_CALL(hf_allocate));
+    return hf_debug_heap_clear(count, size, OUR_CALL(hf_allocate));
 }
 
 void *hf_realloc_for(void *ptr, size_t size, const void *caller)
 {
-    return hf_diagnosed_resize(
+    return hf_debug_heap_resize(
         ptr, size, (struct hf_call_site){HF_FUNCTION_hf_realloc, hf_hot_caller(true, caller)});
 }
 
 void *hf_realloc(void *ptr, size_t size)
 {
-    return hf_diagnosed_resize(ptr, size, OUR_CALL(hf_realloc));
+    return hf_debug_heap_resize(ptr, size, OUR_CALL(hf_realloc));
 }
 
 void *hf_reallocarray(void *ptr, size_t count, size_t size)
@@ -55,22 +55,22 @@ void *hf_reallocarray(void *ptr, size_t count, size_t size)
     size_t bytes;
     if (!hf_array_size(count, size, &bytes))
         return NULL;
-    return hf_diagnosed_resize(ptr, bytes, OUR_CALL(hf_realloc));
+    return hf_debug_heap_resize(ptr, bytes, OUR_CALL(hf_realloc));
 }
 
 void *hf_memalign(size_t alignment, size_t size)
 {
-    return hf_diagnosed_aligned(alignment, size, OUR_CALL(hf_allocate));
+    return hf_debug_heap_aligned(alignment, size, OUR_CALL(hf_allocate));
 }
 
 void *hf_aligned_alloc(size_t alignment, size_t size)
 {
-    return hf_diagnosed_aligned(alignment, size, OUR_CALL(hf_allocate));
+    return hf_debug_heap_aligned(alignment, size, OUR_CALL(hf_allocate));
 }
 
 int hf_posix_memalign(void **out, size_t alignment, size_t size)
 {
-    return hf_diagnosed_posix_memalign(out, alignment, size, OUR_CALL(hf_allocate));
+    return hf_debug_heap_posix_memalign(out, alignment, size, OUR_CALL(hf_allocate));
 }
 
 void hf_check_freed(const void *ptr, const size_t *alignment, const size_t *size,
@@ -90,30 +90,30 @@ void hf_free_sized(void *ptr, size_t size)
 
 void hf_free_aligned(void *ptr, size_t alignment)
 {
-    hf_diagnosed_free(ptr, (struct hf_stated){NULL, &alignment}, OUR_CALL(hf_free));
+    hf_debug_heap_free(ptr, (struct hf_stated){NULL, &alignment}, OUR_CALL(hf_free));
 }
 
 void hf_free_aligned_sized(void *ptr, size_t alignment, size_t size)
 {
-    hf_diagnosed_free(ptr, (struct hf_stated){&size, &alignment}, OUR_CALL(hf_free));
+    hf_debug_heap_free(ptr, (struct hf_stated){&size, &alignment}, OUR_CALL(hf_free));
 }
 
 size_t hf_usable_size(const void *ptr)
 {
-    return hf_diagnosed_usable(ptr, OUR_CALL(hf_malloc));
+    return hf_debug_heap_usable(ptr, OUR_CALL(hf_malloc));
 }
 
 char *hf_strdup(const char *s)
 {
     size_t size = strlen(s) + 1;
-    char *copy = hf_diagnosed_allocate(0, size, OUR_CALL(hf_allocate));
+    char *copy = hf_debug_heap_allocate(0, size, OUR_CALL(hf_allocate));
     return copy != NULL ? memcpy(copy, s, size) : NULL;
 }
 
 char *hf_strndup(const char *s, size_t n)
 {
     size_t length = strnlen(s, n);
-    char *copy = hf_diagnosed_allocate(0, length + 1, OUR_CALL(hf_allocate));
+    char *copy = hf_debug_heap_allocate(0, length + 1, OUR_CALL(hf_allocate));
     if (copy == NULL)
         return NULL;
     copy[length] = '\0';

@@ -1,11 +1,12 @@
 /*
- * See sampled.h. Owns the table of slots; a slot belongs to whoever moved its state to BUSY.
+ * See guarded_samples.h. Owns the table of slots; a slot belongs to whoever moved its state to
+ * BUSY.
  *
  * The pages of an unused or freed slot, and guards, are one mapping with their neighbours, because
  * the pool begins as one mapping that has been touched. So only live blocks cost mappings, two
  * each.
  */
-#include "alloc/diagnose/sampled.h"
+#include "alloc/diagnose/guarded_samples.h"
 
 #include "alloc/base/maps.h"
 #include "alloc/diagnose/counts.h"
@@ -61,8 +62,8 @@ static struct slot {
 #define TAKEN UINT64_MAX
 static _Atomic(uint64_t) freed_at[SLOTS_MAX];
 
-uintptr_t hf_sampled_base;
-size_t hf_sampled_size;
+uintptr_t hf_guarded_base;
+size_t hf_guarded_size;
 static size_t page;
 static uint32_t slot_count;
 static _Atomic(uint32_t) used;
@@ -77,18 +78,18 @@ static const char heap_name[] = "heap";
 
 /* ---- the pool ---- */
 
-void hf_sampled_start(const struct hf_hosted *functions, bool is_often)
+void hf_guarded_start(const struct hf_hosted *functions, bool is_often)
 {
     often = is_often;
     hosted = functions;
 }
 
-bool hf_sampled_yield(void)
+bool hf_guarded_yield(void)
 {
-    const size_t size = __atomic_load_n(&hf_sampled_size, __ATOMIC_ACQUIRE);
+    const size_t size = __atomic_load_n(&hf_guarded_size, __ATOMIC_ACQUIRE);
     return !atomic_exchange(&frozen, true) && size != 0 &&
-           mprotect((void *)hf_sampled_base, size, PROT_READ | PROT_WRITE) == 0 &&
-           (!often || madvise((void *)hf_sampled_base, size, MADV_NORMAL) == 0);
+           mprotect((void *)hf_guarded_base, size, PROT_READ | PROT_WRITE) == 0 &&
+           (!often || madvise((void *)hf_guarded_base, size, MADV_NORMAL) == 0);
 }
 
 static bool count_mapping(const struct hf_mapping *mapping, void *count)
@@ -121,8 +122,8 @@ static bool make_pool(void)
     }
     page = step;
     slot_count = (uint32_t)(size / (SLOT_PAGES * step));
-    hf_sampled_base = (uintptr_t)at;
-    __atomic_store_n(&hf_sampled_size, size, __ATOMIC_RELEASE);
+    hf_guarded_base = (uintptr_t)at;
+    __atomic_store_n(&hf_guarded_size, size, __ATOMIC_RELEASE);
     return true;
 }
 
@@ -130,11 +131,11 @@ static bool has_pool(void)
 {
     static atomic_int tries;
     static atomic_flag making = ATOMIC_FLAG_INIT;
-    if (HF_LIKELY(__atomic_load_n(&hf_sampled_size, __ATOMIC_ACQUIRE) != 0))
+    if (HF_LIKELY(__atomic_load_n(&hf_guarded_size, __ATOMIC_ACQUIRE) != 0))
         return true;
     if (atomic_load(&tries) >= MAPPING_TRIES || atomic_flag_test_and_set(&making))
         return false;
-    const bool made = __atomic_load_n(&hf_sampled_size, __ATOMIC_ACQUIRE) != 0 || make_pool();
+    const bool made = __atomic_load_n(&hf_guarded_size, __ATOMIC_ACQUIRE) != 0 || make_pool();
     atomic_fetch_add(&tries, 1);
     atomic_flag_clear(&making);
     return made;
@@ -143,13 +144,13 @@ static bool has_pool(void)
 /* The slot that holds an address of the pool; NULL for the few bytes behind the last one. */
 static struct slot *slot_at(const void *ptr)
 {
-    const size_t number = ((uintptr_t)ptr - hf_sampled_base) / (SLOT_PAGES * page);
+    const size_t number = ((uintptr_t)ptr - hf_guarded_base) / (SLOT_PAGES * page);
     return number < slot_count ? &slots[number] : NULL;
 }
 
 static char *start_of(const struct slot *slot)
 {
-    return (char *)hf_sampled_base + (size_t)(slot - slots) * SLOT_PAGES * page;
+    return (char *)hf_guarded_base + (size_t)(slot - slots) * SLOT_PAGES * page;
 }
 
 static char *guard_of(const struct slot *slot)
@@ -164,7 +165,7 @@ static char *first_page_of(const struct slot *slot)
 
 /* ---- allocating ---- */
 
-bool hf_sampled_has_room(void)
+bool hf_guarded_has_capacity(void)
 {
     return atomic_load_explicit(&used, memory_order_relaxed) < USED_MAX;
 }
@@ -233,7 +234,7 @@ static bool place(struct slot *slot, size_t alignment, size_t size)
     return true;
 }
 
-void *hf_sampled_allocate(size_t alignment, size_t size, struct hf_site site,
+void *hf_guarded_allocate(size_t alignment, size_t size, struct hf_site site,
                           enum hf_block_kind kind)
 {
     const int saved_errno = errno;
@@ -248,7 +249,7 @@ void *hf_sampled_allocate(size_t alignment, size_t size, struct hf_site site,
     if (atomic_load(&used) >= atomic_load(&next_look)) {
         atomic_fetch_add(&next_look, LOOK_EVERY);
         if (is_crowded())
-            (void)hf_sampled_yield();
+            (void)hf_guarded_yield();
     }
     if (atomic_fetch_add(&used, 1) < USED_MAX && !atomic_load(&frozen)) {
         struct slot *slot = take_slot(&before);
@@ -272,7 +273,7 @@ void *hf_sampled_allocate(size_t alignment, size_t size, struct hf_site site,
     return block;
 }
 
-void hf_sampled_claim(void *ptr, struct hf_site site, enum hf_block_kind kind)
+void hf_guarded_claim(void *ptr, struct hf_site site, enum hf_block_kind kind)
 {
     struct slot *slot = slot_at(ptr);
     if (slot == NULL || !move(slot, LIVE, BUSY))
@@ -314,9 +315,9 @@ static void find_wrong_pointer(const void *ptr, const struct slot *slot, enum hf
     hf_finding(&event);
 }
 
-static struct hf_trailer described(const struct slot *slot)
+static struct hf_footer described(const struct slot *slot)
 {
-    return (struct hf_trailer){slot->allocated, (enum hf_block_kind)slot->kind, 0};
+    return (struct hf_footer){slot->allocated, (enum hf_block_kind)slot->kind, 0};
 }
 
 static bool is_overrun(const struct slot *slot)
@@ -341,7 +342,7 @@ static void close_slot(struct slot *slot)
     (void)mprotect(first, (size_t)(guard_of(slot) - first), PROT_NONE);
 }
 
-void hf_sampled_free(void *ptr, struct hf_stated stated, struct hf_call_site call)
+void hf_guarded_free(void *ptr, struct hf_stated stated, struct hf_call_site call)
 {
     const int saved_errno = errno;
     const struct hf_site site = hf_site_of(call.caller, call.function);
@@ -367,7 +368,7 @@ void hf_sampled_free(void *ptr, struct hf_stated stated, struct hf_call_site cal
     errno = saved_errno;
 }
 
-bool hf_sampled_may_resize(void *ptr, struct hf_call_site call)
+bool hf_guarded_may_resize(void *ptr, struct hf_call_site call)
 {
     const struct hf_site site = hf_site_of(call.caller, call.function);
     const struct slot *slot = slot_at(ptr);
@@ -377,7 +378,7 @@ bool hf_sampled_may_resize(void *ptr, struct hf_call_site call)
     return false;
 }
 
-size_t hf_sampled_block(const void *ptr, const void **block)
+size_t hf_guarded_block(const void *ptr, const void **block)
 {
     const struct slot *slot = slot_at(ptr);
     *block = NULL;
@@ -390,18 +391,18 @@ size_t hf_sampled_block(const void *ptr, const void **block)
     return size;
 }
 
-const void *hf_sampled_described(const void *ptr, struct hf_trailer *trailer, size_t *size)
+const void *hf_guarded_described(const void *ptr, struct hf_footer *footer, size_t *size)
 {
     const void *block;
-    if (hf_sampled_block(ptr, &block) == 0)
+    if (hf_guarded_block(ptr, &block) == 0)
         return NULL;
     const struct slot *slot = slot_at(ptr);
-    *trailer = described(slot);
+    *footer = described(slot);
     *size = slot->size;
     return block;
 }
 
-size_t hf_sampled_measure(const void *ptr, struct hf_call_site call)
+size_t hf_guarded_measure(const void *ptr, struct hf_call_site call)
 {
     const struct slot *slot = slot_at(ptr);
     if (slot != NULL && slot->block == ptr && atomic_load(&slot->state) == LIVE)
@@ -411,23 +412,23 @@ size_t hf_sampled_measure(const void *ptr, struct hf_call_site call)
     return 0;
 }
 
-void hf_sampled_each(void (*visit)(const void *block, size_t room, struct hf_trailer trailer,
+void hf_guarded_each(void (*visit)(const void *block, size_t capacity, struct hf_footer footer,
                                    bool is_live))
 {
     for (uint32_t i = 0; i < slot_count; i++) {
         const struct slot *slot = &slots[i];
         const uint32_t state = atomic_load(&slot->state);
-        struct hf_trailer trailer = described(slot);
+        struct hf_footer footer = described(slot);
         if (state == FREED || state == OPENED)
-            trailer = (struct hf_trailer){slot->allocated, HF_BLOCK_FREED, slot->freed};
-        if (state == LIVE || trailer.kind == HF_BLOCK_FREED)
-            visit(slot->block, slot->size + HF_TRAILER, trailer, state == LIVE);
+            footer = (struct hf_footer){slot->allocated, HF_BLOCK_FREED, slot->freed};
+        if (state == LIVE || footer.kind == HF_BLOCK_FREED)
+            visit(slot->block, slot->size + HF_FOOTER, footer, state == LIVE);
     }
 }
 
 /* ---- accesses ---- */
 
-uint64_t hf_sampled_changes(void)
+uint64_t hf_guarded_changes(void)
 {
     return atomic_load(&changes);
 }
@@ -455,24 +456,24 @@ static uint32_t settled_state(const struct slot *slot)
     return state;
 }
 
-enum hf_sampled_verdict hf_sampled_judge(const void *address, struct hf_event *event)
+enum hf_guarded_verdict hf_guarded_judge(const void *address, struct hf_event *event)
 {
     const struct slot *slot = slot_meant(address);
     const uint32_t state = slot != NULL ? settled_state(slot) : (uint32_t)UNUSED;
     if (state == UNUSED || state == BUSY)
-        return HF_SAMPLED_STRANGE;
+        return HF_GUARDED_STRANGE;
     *event = event_of(slot, state == LIVE ? HF_FAULT_OVERRUN : HF_FAULT_USE_AFTER_FREE);
     if (state == OPENED || (state == LIVE && atomic_load(&slot->opened)))
-        return slot == slot_at(address) ? HF_SAMPLED_FINE : HF_SAMPLED_OUTSIDE;
+        return slot == slot_at(address) ? HF_GUARDED_FINE : HF_GUARDED_OUTSIDE;
     if (state == FREED)
-        return HF_SAMPLED_FREED;
+        return HF_GUARDED_FREED;
     const char *first = first_page_of(slot);
     return (const char *)address >= first && (const char *)address < guard_of(slot)
-               ? HF_SAMPLED_FINE
-               : HF_SAMPLED_OUTSIDE;
+               ? HF_GUARDED_FINE
+               : HF_GUARDED_OUTSIDE;
 }
 
-bool hf_sampled_open(const void *address)
+bool hf_guarded_open(const void *address)
 {
     struct slot *slot = slot_at(address);
     if (slot == NULL || mprotect(start_of(slot), SLOT_PAGES * page, PROT_READ | PROT_WRITE) != 0)
