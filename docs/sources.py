@@ -3,9 +3,10 @@
 usage: sources.py ROOT BUILD DIRECTORY
 
 The documents of the repository are copied with their places kept, README.md as index.md; links to
-directories lead to their READMEs, and to directories without one nowhere. The pages below reference/ are
-made: of the C headers (headers.py), of the command (its manual pages, by mandoc), and of the Python
-package (by Sphinx's autodoc). A page whose text has not changed is not written again.
+directories lead to their READMEs, and to directories without one nowhere. The pages below
+reference/ are made: of the C headers (headers.py), of the command (its manual pages, by mandoc),
+and of the Python package (by Sphinx's autodoc). A page whose text has not changed is not written
+again.
 """
 
 import re

@@ -4,9 +4,9 @@ because Meson 1.0 does not know every newer Python.
 usage: probe.py PREFIX LIBDIR
 
 Prints a line for each of: the directory of Python.h (empty if it is missing or the Python too old);
-the site directory under PREFIX; the relative paths from the package's directory there to LIBDIR and to
-PREFIX; this Python's own prefix if it does not search that site directory, else an empty line; and
-the end of an extension's file name: "abi3.so", which every CPython with a GIL loads, or that of
+the site directory under PREFIX; the relative paths from the package's directory there to LIBDIR and
+to PREFIX; this Python's own prefix if it does not search that site directory, else an empty line;
+and the end of an extension's file name: "abi3.so", which every CPython with a GIL loads, or that of
 this version if it is free-threaded.
 """
 

@@ -1,6 +1,6 @@
 #!/bin/sh
-# stamp.sh SOURCE OUTPUT DEPFILE VERSION: writes HF_BUILD_STAMP, the version and a hash of all headers
-# of libhomefree, by which the library and its satellites know that they are of one build
+# stamp.sh SOURCE OUTPUT DEPFILE VERSION: writes HF_BUILD_STAMP, the version and a hash of all
+# headers of libhomefree, by which the library and its satellites know that they are of one build
 # (satellite.h). The same source gives the same stamp.
 set -eu
 cd "$1"

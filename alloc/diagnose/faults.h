@@ -27,8 +27,8 @@ enum hf_report_function hf_fault_function(const char *name);
 void hf_fault_check(const void *ptr, struct hf_footer footer, size_t asked, struct hf_stated stated,
                     enum hf_report_function function, uint32_t freed_site);
 
-/* Handles a pointer of the region that has no footer of a live block. room: from hf_heap_room().
- * Returns whether the plain heap must free it all the same. */
+/* Handles a pointer of the region that has no footer of a live block. capacity: from
+ * hf_heap_room(). Returns whether the plain heap must free it all the same. */
 bool hf_fault_no_block(const void *ptr, size_t capacity, uint32_t freed_site);
 
 /* Handles a pointer outside the region that is freed or resized. Returns whether the call may go

@@ -120,8 +120,8 @@ static inline void hf_footer_store(void *ptr, size_t capacity, uint64_t word)
 /* What a far slack changes, so that such a block has another identity. */
 enum { HF_FOOTER_FAR = 1 << 30 };
 
-/* Writes a live block's, and leaves what the caller may use alone. room: the block's size, footer
- * included. base: from hf_footer_base(). */
+/* Writes a live block's, and leaves what the caller may use alone. capacity: the block's size,
+ * footer included. base: from hf_footer_base(). */
 static inline void hf_footer_write_live(void *ptr, size_t capacity, uint64_t base, size_t slack)
 {
     uint64_t word = base ^ hf_footer_place(ptr);

@@ -23,7 +23,7 @@ static inline bool hf_block_has_footer(const void *ptr)
 /* What kind of block each function allocates. */
 extern const unsigned char hf_block_kinds[HF_FUNCTION_COUNT] __attribute__((visibility("hidden")));
 
-/* Marks a block with a footer. room: its size, footer included. Returns the block to hand out:
+/* Marks a block with a footer. capacity: its size, footer included. Returns the block to hand out:
  * ptr, or a sampled one (guarded_samples.h) with its contents. */
 void *hf_block_mark(void *ptr, size_t capacity, size_t size, struct hf_call_site call);
 

@@ -23,11 +23,12 @@ fail() {
 }
 
 # All names are private (a prefix); no C++ operators, no dlsym; no configuration but
-# homefree's; no sbrk, whose memory would lie outside the region; no statistics, which homefree counts
-# itself. No thread-local storage, for which a library that is loaded late may find no room; thread
-# data are always there (beneath.h), and what would make them leaves each call's frame, 2 KiB of it.
-# Three levels of pages instead of two, whose root and first leaf would count 2 MiB each under
-# RLIMIT_DATA. Pages of 64 KiB on 64-bit Arm: one build must run on kernels with 4, 16 and 64 KiB.
+# homefree's; no sbrk, whose memory would lie outside the region; no statistics, which homefree
+# counts itself. No thread-local storage, for which a library that is loaded late may find no room;
+# thread data are always there (beneath.h), and what would make them leaves each call's frame, 2 KiB
+# of it. Three levels of pages instead of two, whose root and first leaf would count 2 MiB each
+# under RLIMIT_DATA. Pages of 64 KiB on 64-bit Arm: one build must run on kernels with 4, 16 and 64
+# KiB.
 from_source() {
     cp -R "$source/." .
     target=$($cc -dumpmachine 2>>"$log") || fail "no target"
@@ -55,8 +56,8 @@ END
 }
 
 # The same for what a distribution has built: no C++ operators, and a prefix for all names. It has
-# thread-local storage, and so a key whose destructor must run in each thread, and a list of threads'
-# data that must be made anew in a forked child.
+# thread-local storage, and so a key whose destructor must run in each thread, and a list of
+# threads' data that must be made anew in a forked child.
 from_archive() {
     cp "$source" all.a
     grep -v -e key_create -e specific names | sed 's/hf_beneath_atfork/&_in_child/' >kept

@@ -57,9 +57,9 @@ const void *hf_hardened_first(const void *base);
 int hf_hardened_give_large(void *ptr);
 int hf_hardened_defer_large(const void *ptr, const void *caller);
 
-/* Copies what is in a live large block, which is given back next, to one of `room` bytes; of much,
- * the pages go along, if both lie in them alike, or are given back on the way: so there is never
- * memory for both. */
+/* Copies what is in a live large block, which is given back next, to one of `capacity` bytes; of
+ * much, the pages go along, if both lie in them alike, or are given back on the way: so there is
+ * never memory for both. */
 void hf_hardened_move(char *to, size_t capacity, char *from, size_t size);
 
 /* Ends the waiting of all. */

@@ -38,7 +38,7 @@ void ops_unregister(const op *what)
         registry().operators.erase(found);
 }
 
-// The operators in the order of the alphabet: how many there are; up to `room` of them.
+// The operators in the order of the alphabet: how many there are; up to `capacity` of them.
 std::size_t ops_list(const op **out, std::size_t capacity)
 {
     const std::lock_guard<std::mutex> held(registry().lock);

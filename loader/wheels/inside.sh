@@ -53,9 +53,9 @@ homefree_step "fetching Meson and auditwheel" fill || homefree_fail "could not f
 PATH=$tools/bin:$PATH
 export PATH
 
-# Python's headers are the same for every machine but for pyconfig.h, which Debian has in a directory of
-# its own. Taken out of the package: installed, it would need more packages of that machine, in exactly the
-# versions that are installed here, which old releases do not keep.
+# Python's headers are the same for every machine but for pyconfig.h, which Debian has in a
+# directory of its own. Taken out of the package: installed, it would need more packages of that
+# machine, in exactly the versions that are installed here, which old releases do not keep.
 foreign_headers() {
     directory=/usr/include/aarch64-linux-gnu
     header=$("$python" -c 'import sysconfig; print("python" + sysconfig.get_python_version())')/pyconfig.h

@@ -26,7 +26,8 @@ except ImportError as _error:
         raise
     raise ImportError(
         f"homefree: the heap's library does not load ({_error}); install libhomefree.so.1 beside "
-        "this package, as `meson install` and the wheel do, or put its directory on LD_LIBRARY_PATH",
+        "this package, as `meson install` and the wheel do, or put its directory on "
+        "LD_LIBRARY_PATH",
         name="homefree",
     ) from None
 from ._homefree import (
@@ -43,7 +44,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from . import cuda, extension, interpreters, package
     from ._diagnose import diagnose
-    from ._doctor import doctor
     from ._directories import (
         get_cmake_dir,
         get_include,
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
         get_missing_dir,
         get_pkgconfig_dir,
     )
+    from ._doctor import doctor
     from ._install import install, uninstall
     from ._ipython import load_ipython_extension as load_ipython_extension
     from ._torch import torch_extension_args

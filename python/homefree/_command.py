@@ -33,6 +33,6 @@ def find() -> str:
             return path
     raise FileNotFoundError(
         "homefree: the command, which is a part of this package, was not found in "
-        f"{', '.join(os.path.normpath(directory) for directory in directories)}; install homefree with "
-        "`meson install` or from its wheel"
+        f"{', '.join(os.path.normpath(directory) for directory in directories)}; install homefree "
+        "with `meson install` or from its wheel"
     )

@@ -42,7 +42,7 @@ def get_pkgconfig_dir() -> str:
 
 
 def get_missing_dir() -> str:
-    """The directory of the stub libhomefree.so.1, which a wheel puts beside its module and last in the
-    module's RUNPATH. Without homefree, importing the module then fails with an ImportError that
+    """The directory of the stub libhomefree.so.1, which a wheel puts beside its module and last in
+    the module's RUNPATH. Without homefree, importing the module then fails with an ImportError that
     says to install it. FileNotFoundError if missing."""
     return _directory(_paths.MISSING, "stub for wheels")

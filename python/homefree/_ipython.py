@@ -112,7 +112,8 @@ def _words(given):
 
 
 def _headers(text):
-    """The header directories of the packages that the cell includes, as far as they are installed."""
+    """The header directories of the packages that the cell includes, as far as they are
+    installed."""
     found = []
     for name in sorted(set(_INCLUDED.findall(text))):
         with contextlib.suppress(ImportError, AttributeError):

@@ -16,7 +16,8 @@ _IN_SITE = "homefree/lib"
 # The linker's arguments that name libc or a C++ runtime.
 _RUNTIMES = ("-lstdc++", "-lsupc++", "-lc++", "-lc++abi", "-lc")
 
-# The prefixes of the directories in which pip and other frontends make environments that they delete.
+# The prefixes of the directories in which pip and other frontends make environments that they
+# delete.
 _PASSING = ("pip-build-env-", "build-env-", "builds-v")
 
 
@@ -134,7 +135,8 @@ def directories_on_this_machine():
 def directories_from(full_name):
     """The RUNPATH for an installed module of that name.
 
-    Its directories are relative to the module's own, except if homefree was not installed from a wheel.
+    Its directories are relative to the module's own, except if homefree was not installed from a
+    wheel.
     """
     origin = "/".join(["$ORIGIN", *[os.pardir] * full_name.count(".")])
     if _in_package():

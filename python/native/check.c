@@ -287,7 +287,7 @@ static PyObject *fail_counts(PyObject *module, PyObject *args)
 }
 
 PyMethodDef homefree_check_methods[] = {
-    {"watch_begin", watch_begin, METH_O, "watch_begin(room, /)\n--\n\nSee homefree.check."},
+    {"watch_begin", watch_begin, METH_O, "watch_begin(capacity, /)\n--\n\nSee homefree.check."},
     {"watch_end", watch_end, METH_O, "watch_end(watch, /)\n--\n\nSee homefree.check."},
     {"watch_report", watch_report, METH_O, "watch_report(watch, /)\n--\n\nSee homefree.check."},
     {"watch_left", watch_left, METH_O, "watch_left(watch, /)\n--\n\nSee homefree.check."},

@@ -66,7 +66,7 @@ struct list {
 /* Finds a task by its number. Numbers follow each other, so the buckets are filled evenly. */
 struct index {
     struct item **buckets;  /* `few`, or a block */
-    size_t capacity, count; /* room: a power of two */
+    size_t capacity, count; /* capacity: a power of two */
     struct item *few[64];
 };
 

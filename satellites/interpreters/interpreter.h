@@ -32,7 +32,7 @@ struct hf_interpreter {
     int64_t id;
     struct hf_py_interpreter *python;
     struct hf_py_thread *first; /* the owner thread's thread state */
-    unsigned long owner thread; /* its thread, as CPython names it */
+    unsigned long owner_thread; /* its thread, as CPython names it */
 
     /* Changed without a lock; see sessions.c. */
     atomic_uint sessions;

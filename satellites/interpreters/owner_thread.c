@@ -287,7 +287,7 @@ static void *take_care(void *argument)
     const bool lives = interpreter->first != NULL;
     if (lives) {
         interpreter->has_owner_thread = true;
-        interpreter->owner thread = (unsigned long)pthread_self();
+        interpreter->owner_thread = (unsigned long)pthread_self();
         set_state(interpreter, HF_INTERPRETER_RUNNING);
         hf_registry_add(interpreter);
     }
@@ -377,7 +377,7 @@ static void interrupt_own(struct hf_interpreter *interpreter, struct hf_py_objec
     pthread_mutex_unlock(&interpreter->lock);
     unsigned long *threads = threads_of(interpreter, &count);
     hf_inside_interrupt(interpreter->group->py, exception, threads, count, all || count == 0,
-                        interpreter->owner thread);
+                        interpreter->owner_thread);
     hf_free(threads);
 }
 

@@ -241,7 +241,7 @@ struct hf_py_object *hf_value_to_object(const struct hf_cpython_interpreters *py
 struct nested {
     size_t values, again;
     struct hf_py_object **noted; /* by a hash of the address; NULL: no entry */
-    size_t count, capacity;      /* room: 0 or a power of two */
+    size_t count, capacity;      /* capacity is 0 or a power of two */
 };
 
 static struct hf_py_object **place_of(const struct nested *nested,

@@ -204,7 +204,8 @@ class EarlierReports(DiagnosisTest):
         directory = Path(self.directories.new())
         done = subprocess.run(
             [arguments.homefree, "run", "--diagnose", "--report", directory, "--", "env",
-             f"HOMEFREE_DIAGNOSE=mode:report,directory:{directory},sites:{path}", self.program, "fork"],
+             f"HOMEFREE_DIAGNOSE=mode:report,directory:{directory},sites:{path}",
+             self.program, "fork"],
             capture_output=True,
             timeout=TIMEOUT,
         )  # fmt: skip

@@ -2,13 +2,13 @@
 
 usage: test_example.py EXAMPLE-DIRECTORY --form wheel|prefix --build BUILD-DIRECTORY
 
-The directory is copied to an empty place; the commands in its README are run there as they stand; then
-its own tests, under pytest; then `homefree inspect` on everything that the commands built.
+The directory is copied to an empty place; the commands in its README are run there as they stand;
+then its own tests, under pytest; then `homefree inspect` on everything that the commands built.
 
 An example in Rust needs cargo, maturin (in an environment whose bin directory is on PATH), and the
-directory that HOMEFREE_CRATES names, with its crates unpacked as `cargo vendor` leaves them. One with
-kernels for CUDA needs nvcc, and no device. The one with interpreters runs with a CPython
-from 3.12 on that has a libpython, with NumPy from the environment that tests/run makes for it.
+directory that HOMEFREE_CRATES names, with its crates unpacked as `cargo vendor` leaves them. One
+with kernels for CUDA needs nvcc, and no device. The one with interpreters runs with a CPython from
+3.12 on that has a libpython, with NumPy from the environment that tests/run makes for it.
 """
 
 import argparse
@@ -111,7 +111,8 @@ def shared_objects(directories, own):
 
 
 def crates(source, work):
-    """Lays homefree's crate where the example looks for it. Result: the directory for the example."""
+    """Lays homefree's crate where the example looks for it. Result: the directory for the
+    example."""
     root = source.parents[2]
     config = work / ".cargo/config.toml"
     config.parent.mkdir(parents=True)

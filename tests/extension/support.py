@@ -1,5 +1,5 @@
-"""For the tests of homefree.extension: modules in directories of their own, processes that load them,
-and compilers that count, wait or lie."""
+"""For the tests of homefree.extension: modules in directories of their own, processes that load
+them, and compilers that count, wait or lie."""
 
 import os
 import pathlib

@@ -1,5 +1,5 @@
-"""What decides whether a module is taken unread: directories, files and compilers that have changed,
-indexes that nobody wrote, and which requests are the same. Nothing is compiled here."""
+"""What decides whether a module is taken unread: directories, files and compilers that have
+changed, indexes that nobody wrote, and which requests are the same. Nothing is compiled here."""
 
 import os
 import pathlib

@@ -1,6 +1,7 @@
 #!/bin/sh
-# Builds the fuzz targets with libFuzzer, AddressSanitizer and UBSan: build.sh DIRECTORY [MESON OPTIONS].
-# Leaves DIRECTORY/fuzz-is-built. Exit status 77: there is no clang, or it has no libFuzzer; the last line says so.
+# Builds the fuzz targets with libFuzzer, AddressSanitizer and UBSan: build.sh DIRECTORY [MESON
+# OPTIONS]. Leaves DIRECTORY/fuzz-is-built. Exit status 77: there is no clang, or it has no
+# libFuzzer; the last line says so.
 set -eu
 cd "$(dirname "$0")/../.."
 directory=$1

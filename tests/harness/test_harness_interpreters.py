@@ -3,7 +3,8 @@ says who allocated and who freed it. What dies or is damaged only in another int
 and the crash names the interpreter. Under the newest CPython of this machine that has interpreters
 with a GIL of their own.
 
-usage: test_harness_interpreters.py COMMAND PACKAGE-DIRECTORY MODULES-DIRECTORY [unittest's arguments]
+usage: test_harness_interpreters.py COMMAND PACKAGE-DIRECTORY MODULES-DIRECTORY
+[unittest's arguments]
 """
 
 import sys

@@ -2,7 +2,8 @@
 runs nothing of the data, asks nothing of a network, and everybody can read and use it. The JUnit
 file of the same run is read as well.
 
-usage: test_harness_page.py REPORT.HTML COMMAND PACKAGE-DIRECTORY MODULES-DIRECTORY [unittest's arguments]
+usage: test_harness_page.py REPORT.HTML COMMAND PACKAGE-DIRECTORY MODULES-DIRECTORY
+[unittest's arguments]
 Without chromium, its driver or selenium, the exit status is 77.
 """
 

@@ -8,8 +8,8 @@ ARCHITECTURE.md has the table of layers, lowest first. The test fails
 - where a unit uses one of a higher layer, or of a layer that its row of the table does not name, or
   where no unit uses one of a layer that the row names,
 - where a unit that is not listed below has a constructor,
-- where a source file belongs to no layer, or two have the same name in different directories (but for
-  installed headers, which users find by their directory).
+- where a source file belongs to no layer, or two have the same name in different directories
+  (but for installed headers, which users find by their directory).
 
 The interface of the heap's front end, alloc/heap/front_end.h, is a unit: what it declares may be
 called by everyone, and some of it is implemented above. That is the one place where calls go up.

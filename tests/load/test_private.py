@@ -348,8 +348,8 @@ class Files(pieces.TestCase):
         self.assertEqual(self.elsewhere(**names), "/tmp")
         self.assertEqual(self.elsewhere(TMPDIR="relative"), "/tmp")
 
-    # Mounts an empty file system with these options over a directory. The build directory stays in its
-    # place, even if the checkout is below the covered directory.
+    # Mounts an empty file system with these options over a directory. The build directory stays in
+    # its place, even if the checkout is below the covered directory.
     COVER = """
         cover() {
             cd "$build"

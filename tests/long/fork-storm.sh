@@ -1,6 +1,6 @@
 #!/bin/sh
-# Runs the fork tests again and again, for a minute or as long as said: what their storms miss in two
-# seconds, they may find in sixty. Not part of tests/run.
+# Runs the fork tests again and again, for a minute or as long as said: what their storms miss in
+# two seconds, they may find in sixty. Not part of tests/run.
 #
 #   tests/long/fork-storm.sh [BUILD [SECONDS]]
 set -eu

@@ -1,8 +1,8 @@
 #!/bin/sh
-# Every cell of the matrix of crossings (tests/matrix/matrix.py): about 500 000, each in a process of
-# its own. Prints those that fail, and how many there were. Builds a static mimalloc from Debian's
-# source for it, because Debian has none; where the source cannot be had, its cells are left out.
-# With --seconds N, as many cells as fit into that time.
+# Every cell of the matrix of crossings (tests/matrix/matrix.py): about 500 000, each in a process
+# of its own. Prints those that fail, and how many there were. Builds a static mimalloc from
+# Debian's source for it, because Debian has none; where the source cannot be had, its cells are
+# left out. With --seconds N, as many cells as fit into that time.
 #
 # usage: tests/long/matrix.sh [BUILD [OPTION…]]
 set -eu

@@ -7,8 +7,8 @@ usage: tests/long/pythons.py [--build DIRECTORY] [--python FILE]… [SECONDS]
 One wheel serves all that have a GIL; it is built with the oldest. Each free-threaded one gets its
 own. Besides those on the machine, 3.14 and the free-threaded 3.13 and 3.14 are built from Debian's
 source (tests/support/debian-cpython.sh), which takes five minutes each once, while time is left.
-jemalloc and the libraries that tests load come from the build directory. pip fetches meson-python and
-pytest.
+jemalloc and the libraries that tests load come from the build directory. pip fetches meson-python
+and pytest.
 """
 
 import argparse

@@ -1,7 +1,7 @@
 #!/bin/sh
-# The example in Rust (examples/bindings/rust) with the real PyO3 and maturin. The crates are Debian's,
-# since not every machine reaches Rust's registry: of the release that has PyO3 0.22, downloaded from
-# the archive that apt has configured, unpacked beside the build, and kept there.
+# The example in Rust (examples/bindings/rust) with the real PyO3 and maturin. The crates are
+# Debian's, since not every machine reaches Rust's registry: of the release that has PyO3 0.22,
+# downloaded from the archive that apt has configured, unpacked beside the build, and kept there.
 #
 #   tests/long/rust.sh [BUILD]        the build directory of the tree (build)
 #

@@ -1,7 +1,7 @@
 #!/bin/sh
-# -Djemalloc=system, with Debian's libjemalloc-dev: the heap builds above the distribution's jemalloc,
-# and does what it does above the bundled one. Its thread-local storage (2.6 KB) fits only into a
-# process that starts with it.
+# -Djemalloc=system, with Debian's libjemalloc-dev: the heap builds above the distribution's
+# jemalloc, and does what it does above the bundled one. Its thread-local storage (2.6 KB) fits only
+# into a process that starts with it.
 set -eu
 cd "$(dirname "$0")/../.."
 directory=build-system

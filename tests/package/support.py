@@ -1,5 +1,5 @@
-"""For the tests of homefree.package: modules to package, in a directory that is on sys.path, and what
-must be in every exception."""
+"""For the tests of homefree.package: modules to package, in a directory that is on sys.path, and
+what must be in every exception."""
 
 import contextlib
 import pathlib

@@ -1,11 +1,12 @@
-"""Runs pytest in directories of its own, for the tests of the plugin. Every file of tests has the same
-arguments:
+"""Runs pytest in directories of its own, for the tests of the plugin. Every file of tests has the
+same arguments:
 
-    TEST.py --homefree COMMAND --library FILE --leaky FILE --package DIRECTORY --environments DIRECTORY
+    TEST.py --homefree COMMAND --library FILE --leaky FILE --package DIRECTORY --environments
+    DIRECTORY
             [unittest arguments]
 
-It runs the pytests of DIRECTORY/pytest, DIRECTORY/pytest-8 and DIRECTORY/pytest-7, which homefree_pytest
-(tests/support/prepare.sh) makes. Without them the test is skipped.
+It runs the pytests of DIRECTORY/pytest, DIRECTORY/pytest-8 and DIRECTORY/pytest-7, which
+homefree_pytest (tests/support/prepare.sh) makes. Without them the test is skipped.
 """
 
 import argparse

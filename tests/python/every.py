@@ -1,6 +1,7 @@
 """Runs a unittest program under every CPython from 3.9 on that this machine has.
 
-usage: every.py [--some | --free-threaded] [--wheels DIRECTORY] PACKAGE-DIRECTORY PROGRAM [argument…]
+usage: every.py [--some | --free-threaded] [--wheels DIRECTORY] PACKAGE-DIRECTORY PROGRAM
+[argument…]
 
 With --some it is the oldest, the newest, and the system's; with --free-threaded, those without a
 GIL. PACKAGE-DIRECTORY is put on PYTHONPATH; with --wheels, so is what DIRECTORY/cpython-VERSION has

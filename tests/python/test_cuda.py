@@ -1,6 +1,6 @@
 """homefree.cuda: clean errors where there is no CUDA, and what it does with devices. These are the
-double of CUDA, whose directory comes last on the command line; "" leaves those tests out. NumPy takes
-part where it is.
+double of CUDA, whose directory comes last on the command line; "" leaves those tests out. NumPy
+takes part where it is.
 
 usage: test_cuda.py [unittest's arguments] DOUBLE-DIRECTORY
 """

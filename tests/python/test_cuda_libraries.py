@@ -1,6 +1,6 @@
 """homefree.cuda in the real torch, CuPy, Numba, RMM and cuda.core, as far as they go with the
-double of CUDA, whose directory comes last on the command line. Each is skipped where the interpreter
-lacks it.
+double of CUDA, whose directory comes last on the command line. Each is skipped where the
+interpreter lacks it.
 
 homefree takes the double under another name, so that torch, which needs all of the real runtime,
 has that beside it.

@@ -1,5 +1,5 @@
-"""The package itself: what importing it costs in modules, its directories, its types, its results, and
-what it says when its library is missing or an argument is wrong.
+"""The package itself: what importing it costs in modules, its directories, its types, its results,
+and what it says when its library is missing or an argument is wrong.
 """
 
 import ast

@@ -7,8 +7,8 @@ prepare.sh) made; without them there is nothing to test, and the exit status is 
 Usage: test_real.py --wheels DIRECTORY --library LIBHOMEFREE [--package DIRECTORY] [--how HOW]
                     [--conf CONF] [--orders all|some] ENVIRONMENT
 
-ENVIRONMENT is a directory of DIRECTORY (debian, cpython-3.12), or "newest". "all" is each order of the
-libraries, with homefree's place moving on from one to the next; "some" lets each library, and
+ENVIRONMENT is a directory of DIRECTORY (debian, cpython-3.12), or "newest". "all" is each order of
+the libraries, with homefree's place moving on from one to the next; "some" lets each library, and
 homefree, be first once and last once.
 """
 

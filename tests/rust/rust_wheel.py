@@ -3,7 +3,8 @@ it as it is, and without homefree importing it says what to do. tests/long/rust.
 
 usage: rust_wheel.py BUILD-DIRECTORY SOURCE-DIRECTORY WORK-DIRECTORY
 
-The work directory is emptied first. HOMEFREE_CRATES names the crates; cargo and maturin are on PATH.
+The work directory is emptied first. HOMEFREE_CRATES names the crates; cargo and maturin are on
+PATH.
 """
 
 import os

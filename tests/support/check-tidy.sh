@@ -2,7 +2,8 @@
 # clang-tidy 14 over our own sources, with the compile commands of the build directory given. Later
 # versions know other checks under the same names.
 #
-#   check-tidy.sh BUILD-DIRECTORY [--recent]    recent: those that the last 20 commits, or nobody's yet,
+# check-tidy.sh BUILD-DIRECTORY [--recent]    recent: those that the last 20 commits, or nobody's
+# yet,
 #                                            have changed; all of them are part of tests/long/run
 set -eu
 cd "$(dirname "$0")/../.."

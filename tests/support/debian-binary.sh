@@ -4,8 +4,9 @@
 #
 # usage: tests/support/debian-binary.sh PACKAGE DIRECTORY [SUITE]
 #
-# DIRECTORY must not exist; afterwards it has the package's files, and what the package says of itself in
-# DIRECTORY/DEBIAN. SUITE is a release by its code name; this machine's unless it is named.
+# DIRECTORY must not exist; afterwards it has the package's files, and what the package says of
+# itself in DIRECTORY/DEBIAN. SUITE is a release by its code name; this machine's unless it is
+# named.
 set -eu
 here=$(dirname "$0")
 # shellcheck source=tests/support/debian-suite.sh

@@ -1,24 +1,24 @@
 #!/bin/sh
-# Builds a CPython from Debian's source and keeps it, for tests: Debian has no free-threaded one, and
-# each of its releases has one version.
+# Builds a CPython from Debian's source and keeps it, for tests: Debian has no free-threaded one,
+# and each of its releases has one version.
 #
 # usage: tests/support/debian-cpython.sh VERSION [DIRECTORY]
 #
 # VERSION   3.13t or 3.14t (free-threaded), 3.13, 3.14
-# DIRECTORY    where it is installed: unless said otherwise, VERSION below $HOMEFREE_PYTHONS, or below
-#           homefree/pythons in the cache directory ($XDG_CACHE_HOME, ~/.cache). The tests look there.
+# DIRECTORY    where it is installed: unless said otherwise, VERSION below $HOMEFREE_PYTHONS, or
+# below homefree/pythons in the cache directory ($XDG_CACHE_HOME, ~/.cache). The tests look there.
 #
 # HOMEFREE_CPYTHON_SOURCE   a directory with the source of that version, which is used instead
 #
-# Prints the interpreter's path. What is built already is not built again. It needs no package beyond
-# those that tests/run installs: modules of the standard library whose libraries lack are left out.
-# Without optimisation by profile it takes about five minutes on two processors. CPython's own tests
-# are installed with it.
+# Prints the interpreter's path. What is built already is not built again. It needs no package
+# beyond those that tests/run installs: modules of the standard library whose libraries lack are
+# left out. Without optimisation by profile it takes about five minutes on two processors. CPython's
+# own tests are installed with it.
 #
 # It has a shared libpython, which programs in C can load, and which its python3 finds by an rpath.
 #
-# Debian's patches are left out: they know Debian's directories alone, and a free-threaded 3.13 that has
-# them looks for the packages of a virtual environment where pip does not put them.
+# Debian's patches are left out: they know Debian's directories alone, and a free-threaded 3.13 that
+# has them looks for the packages of a virtual environment where pip does not put them.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 

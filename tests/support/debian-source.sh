@@ -5,9 +5,9 @@
 # usage: tests/support/debian-source.sh [--unpatched | --archive] PACKAGE DIRECTORY [SUITE]
 #
 # DIRECTORY must not exist; afterwards it is the package's source, with Debian's patches unless
-# --unpatched is given. With --archive it is what the authors released, without Debian's files, which
-# are not fetched; the archive's name is printed. SUITE is a release by its code name; this machine's
-# unless it is named.
+# --unpatched is given. With --archive it is what the authors released, without Debian's files,
+# which are not fetched; the archive's name is printed. SUITE is a release by its code name; this
+# machine's unless it is named.
 set -eu
 here=$(dirname "$0")
 # shellcheck source=tests/support/debian-suite.sh

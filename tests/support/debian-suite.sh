@@ -1,8 +1,9 @@
 # shellcheck shell=sh
-# Sourced by debian-source.sh and debian-binary.sh: apt, asked from where this machine's packages come
-# and in lists of its own, so that nothing is installed and the machine's lists are left alone.
+# Sourced by debian-source.sh and debian-binary.sh: apt, asked from where this machine's packages
+# come and in lists of its own, so that nothing is installed and the machine's lists are left alone.
 #
-# debian_suite WORK KIND [SUITE]   prepares WORK, an empty directory. KIND is deb or deb-src. SUITE is a
+# debian_suite WORK KIND [SUITE]   prepares WORK, an empty directory. KIND is deb or deb-src. SUITE
+# is a
 #                                  release by its code name; this machine's unless it is named. Of
 #                                  another release: its main archive, without its updates.
 # privately WORK …                 apt-get with WORK's lists.

@@ -67,8 +67,8 @@ def wheel(file, bin_directory, site):
 
 
 def repair(file, build, directory):
-    """What `auditwheel repair`, without a flag, makes of a wheel, in `directory`. All that the wheel
-    needs must be in it, so that nothing is copied into it."""
+    """What `auditwheel repair`, without a flag, makes of a wheel, in `directory`. All that the
+    wheel needs must be in it, so that nothing is copied into it."""
     tools = pathlib.Path(build) / "wheels/tools/bin"
     path = f"{tools}{os.pathsep}{os.environ['PATH']}"
     run(tools / "python3", tools / "auditwheel", "repair", file, "-w", directory, PATH=path)

@@ -5,7 +5,8 @@ from 3.6 on, with ctypes. If HOMEFREE_TEST_PYTHONS is set, files separated by co
 there are; each may belong to a virtual environment.
 
 usage: interpreters.py                 "VERSION FILE" for each
-       interpreters.py --to-build-for  for each that is free-threaded and has headers: their directory,
+       interpreters.py --to-build-for  for each that is free-threaded and has headers: their
+       directory,
                                        and the end of an extension's file name, separated by a tab
 """
 

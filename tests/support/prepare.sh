@@ -7,16 +7,17 @@
 #   Elsewhere: names what is missing, and stops with 3.
 #   Then puts jemalloc's release archive where the Meson wrap looks for it.
 # homefree_build DIRECTORY TARGETS [meson options]
-#   Configures DIRECTORY if need be and builds TARGETS (a list of words) in it. Shows the log when something fails.
-# homefree_build_for DIRECTORY SUITES [meson options]
-#   The same for what some tests need: SUITES is --suite and --no-suite, as words (suite_targets.py).
+# Configures DIRECTORY if need be and builds TARGETS (a list of words) in it. Shows the log when
+# something fails. homefree_build_for DIRECTORY SUITES [meson options] The same for what some tests
+# need: SUITES is --suite and --no-suite, as words (suite_targets.py).
 #
 # homefree_wheels DIRECTORY     Environments with the real libraries of tests/real and tests/cuda.
-# homefree_tools DIRECTORY      DIRECTORY/wheels/tools: an environment with what examples are built with.
-# homefree_wheel DIRECTORY      DIRECTORY/dist: homefree's own wheel, as pip makes it for a user.
-# homefree_pytest DIRECTORY     Environments with pytest and its extensions, for tests/pytest_plugin.
-# homefree_docs_tools DIRECTORY   An environment with what docs/build makes the site with.
-# homefree_setup_tools DIRECTORY  An environment with setuptools for each of homefree_wheels' CPythons.
+# homefree_tools DIRECTORY      DIRECTORY/wheels/tools: an environment with what examples are built
+# with. homefree_wheel DIRECTORY      DIRECTORY/dist: homefree's own wheel, as pip makes it for a
+# user. homefree_pytest DIRECTORY     Environments with pytest and its extensions, for
+# tests/pytest_plugin. homefree_docs_tools DIRECTORY   An environment with what docs/build makes the
+# site with. homefree_setup_tools DIRECTORY  An environment with setuptools for each of
+# homefree_wheels' CPythons.
 #
 # Needs $root, the project's directory.
 
@@ -128,8 +129,8 @@ homefree_archive_is_right() {
     [ -f "$1" ] && echo "$(sed -n 's/^source_hash = //p' "$2")  $1" | sha256sum -c --status
 }
 
-# The pools of Debian and Ubuntu hold the unchanged release archives, as parts of source packages, as
-# long as one of their releases has that version. Any configured archive of theirs will do,
+# The pools of Debian and Ubuntu hold the unchanged release archives, as parts of source packages,
+# as long as one of their releases has that version. Any configured archive of theirs will do,
 # whichever release this machine runs. If none has it, Meson downloads it from its origin.
 homefree_fetch_source() {
     wrap=$1
@@ -236,9 +237,9 @@ homefree_build_chosen() {
         homefree_fail "the build in $directory failed"
 }
 
-# homefree_environment DIRECTORY PYTHON VENV-OPTION WHAT-FOR PACKAGE…: makes a virtual environment with
-# packages from PyPI, once, and again when other packages are asked for; its file `ready` lists them.
-# If the packages have no wheels for the interpreter, its file `unavailable` says so.
+# homefree_environment DIRECTORY PYTHON VENV-OPTION WHAT-FOR PACKAGE…: makes a virtual environment
+# with packages from PyPI, once, and again when other packages are asked for; its file `ready` lists
+# them. If the packages have no wheels for the interpreter, its file `unavailable` says so.
 homefree_environment() {
     [ -e "$1/unavailable" ] && return
     environment=$1
@@ -272,8 +273,8 @@ homefree_fill_environment() {
     "$environment/bin/python" -m pip install --disable-pip-version-check --only-binary=:all: "$@"
 }
 
-# homefree_style_tools DIRECTORY: ruff and clang-format, in a virtual environment under DIRECTORY/tools.
-# Other versions would format some lines in another way.
+# homefree_style_tools DIRECTORY: ruff and clang-format, in a virtual environment under
+# DIRECTORY/tools. Other versions would format some lines in another way.
 homefree_style_tools() {
     homefree_environment "$1/tools" "$(homefree_python)" --clear 'for the checks of style' \
         'ruff==0.14.*' 'clang-format==14.0.6'
@@ -283,8 +284,9 @@ homefree_python() {
     if [ -x /usr/bin/python3 ]; then echo /usr/bin/python3; else command -v python3; fi
 }
 
-# homefree_wheels DIRECTORY: virtual environments with the real libraries that tests/real imports, one
-# for each CPython from 3.9 on, and one with Debian's torch and NumPy; and one with CUDA's runtimes.
+# homefree_wheels DIRECTORY: virtual environments with the real libraries that tests/real imports,
+# one for each CPython from 3.9 on, and one with Debian's torch and NumPy; and one with CUDA's
+# runtimes.
 homefree_wheels() {
     mkdir -p "$1" || homefree_fail "cannot make $1"
     made=
@@ -319,8 +321,9 @@ EOT
         'NVIDIA'"'"'s runtimes, for tests/cuda' nvidia-cuda-runtime-cu12 nvidia-cuda-runtime
 }
 
-# homefree_free_threaded_numpy DIRECTORY: NumPy for each free-threaded CPython that debian-cpython.sh has
-# built. These have no pip of their own; that of another CPython fetches the files.
+# homefree_free_threaded_numpy DIRECTORY: NumPy for each free-threaded CPython that
+# debian-cpython.sh has built. These have no pip of their own; that of another CPython fetches the
+# files.
 homefree_free_threaded_numpy() {
     for python in "${HOMEFREE_PYTHONS:-${XDG_CACHE_HOME:-$HOME/.cache}/homefree/pythons}"/3.*t/bin/python3; do
         version=$("$python" -c 'import sys; print("3.%d" % sys.version_info[1])' 2>/dev/null) || continue
@@ -372,8 +375,8 @@ homefree_wheel() {
         homefree_fail "could not build the wheel"
 }
 
-# homefree_setup_tools DIRECTORY: a virtual environment with the newest setuptools and tools that make
-# extensions for it, for each CPython that homefree_wheels found.
+# homefree_setup_tools DIRECTORY: a virtual environment with the newest setuptools and tools that
+# make extensions for it, for each CPython that homefree_wheels found.
 homefree_setup_tools() {
     for made in "$1"/cpython-3.*/bin/python; do
         [ -x "$made" ] || continue

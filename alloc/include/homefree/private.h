@@ -40,8 +40,9 @@ extern "C" {
  *   others         as open(2), read(2) and write(2)
  * Frees: the file is removed when the process exits or, after a crash, by the next process of the
  *   same user that makes a copy in that directory. The caller may remove it earlier, even while it
- * is loaded, with hf_private_remove(); debuggers then find no symbols. Threads: safe; takes the
- * dynamic loader's lock, and calls malloc(). Fork: safe; a child leaves its parent's copies alone.
+ *   is loaded, with hf_private_remove(); debuggers then find no symbols.
+ * Threads: safe; takes the dynamic loader's lock, and calls malloc().
+ * Fork: safe; a child leaves its parent's copies alone.
  * Signals: unsafe.
  * Since: 1.0
  */

@@ -92,12 +92,12 @@ typedef void hf_left_visitor(const struct hf_left *left, void *context);
  * Begins a watch.
  *
  * Parameters:
- *   out   out: the watch; unchanged on error
- *   room  in, addresses: how many different ones the watch can record, at most 2^26; 0 for half a
- *         million, which takes 32 MiB of address space and memory only as it is used
+ *   out       out: the watch; unchanged on error
+ *   capacity  in, addresses: how many different ones the watch can record, at most 2^26; 0 for
+ *             half a million, which takes 32 MiB of address space and memory only as it is used
  * Result: 0 or a negative errno.
  * Errors:
- *   -EINVAL   out is NULL, or room is too large
+ *   -EINVAL   out is NULL, or capacity is too large
  *   -ENOMEM   there is no memory
  *   -ENOSPC   HF_WATCHES_MAX watches (16) are open
  *   -ENOTSUP  this instance of libhomefree forwards to one that has no watches

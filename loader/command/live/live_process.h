@@ -59,7 +59,7 @@ void hf_live_close(struct hf_live_process *process);
 bool hf_live_read(const struct hf_live_process *process, uint64_t address, void *buffer,
                   size_t size);
 
-/* Reads a string that ends with 0, at most `room` bytes with it. False if it is longer. */
+/* Reads a string that ends with 0, at most `capacity` bytes with it. False if it is longer. */
 bool hf_live_read_string(const struct hf_live_process *process, uint64_t address, char *buffer,
                          size_t capacity);
 

@@ -91,8 +91,8 @@ def _gaps(page, document):
         )
     if left_out:
         page.line(
-            f"{_processes(left_out)} {'is' if left_out == 1 else 'are'} left out: the directory was "
-            "full, or the file could not be read."
+            f"{_processes(left_out)} {'is' if left_out == 1 else 'are'} left out: the directory "
+            "was full, or the file could not be read."
         )
 
 

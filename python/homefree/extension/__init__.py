@@ -8,8 +8,8 @@ A compiled module is cached. It is loaded from the cache as long as the sources,
 the compiler read, the flags, the compiler, the Python and homefree are the same, and no file has
 appeared that the compiler would find before one that it read.
 
-The cache directory is HOMEFREE_BUILD_DIR, by default ~/.cache/homefree (XDG_CACHE_HOME is honoured).
-It has a directory for each module:
+The cache directory is HOMEFREE_BUILD_DIR, by default ~/.cache/homefree (XDG_CACHE_HOME is
+honoured). It has a directory for each module:
 
     <module>/index          for each request (name, sources, flags, …) the entry that answered it,
                             and what stat() must report for the files behind it

@@ -47,8 +47,8 @@ def build(
     with_cuda: bool | None = None,
     torch: bool = False,
 ) -> str:
-    """Compile a module as load() does, and put it into the directory `output`, for a wheel to ship and
-    load(prebuilt=) to find.
+    """Compile a module as load() does, and put it into the directory `output`, for a wheel to ship
+    and load(prebuilt=) to find.
 
     The record <file>.sources beside it has the hashes of its sources. The module contains no path
     of this machine: it finds libhomefree because homefree is loaded first.

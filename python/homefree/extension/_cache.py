@@ -35,9 +35,9 @@ def _check_directory(directory):
     else:
         return
     raise BuildError(
-        f"homefree does not use the cache directory {directory}: {why}, so they could replace the code "
-        "that is loaded from it; run chmod go-w on it, or set HOMEFREE_BUILD_DIR to a directory of "
-        "your own"
+        f"homefree does not use the cache directory {directory}: {why}, so they could replace the "
+        "code that is loaded from it; run chmod go-w on it, or set HOMEFREE_BUILD_DIR to a "
+        "directory of your own"
     )
 
 

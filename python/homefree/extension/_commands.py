@@ -49,8 +49,8 @@ def _required_std(directories):
 
 
 class Commands:
-    """The command lines for a request, as lists of words; they run in the directory that receives the
-    results. BuildError if a compiler is missing."""
+    """The command lines for a request, as lists of words; they run in the directory that receives
+    the results. BuildError if a compiler is missing."""
 
     def __init__(self, request):
         self.request = request

@@ -16,8 +16,8 @@ latest first.
 
 find() relies on identities alone, and every warm load() executes it, so nothing is imported here
 that a bare Python has not loaded already. Packages (the system's, Python's, torch's) have
-many headers, and replace files rather than write to them: of those, the directories are watched, and
-so are directories in which many headers were looked for and not found.
+many headers, and replace files rather than write to them: of those, the directories are watched,
+and so are directories in which many headers were looked for and not found.
 
 Whoever writes it holds the module's lock. Threads: any may read.
 """
@@ -32,8 +32,8 @@ FIRST = "homefree-index 1\n\n"
 # How many entries a module keeps: those that were built or found again last.
 KEPT = 16
 
-# So many paths that are absent from a directory are watched themselves: stat() of the directory would be
-# faster, but also sees what has nothing to do with the module.
+# So many paths that are absent from a directory are watched themselves: stat() of the directory
+# would be faster, but also sees what has nothing to do with the module.
 _FEW = 4
 
 

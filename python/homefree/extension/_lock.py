@@ -42,7 +42,8 @@ class Lock:
             os.close(descriptor)
 
     def _is_in_place(self, descriptor):
-        """Whether the locked file is still the one in the directory, which may have been removed."""
+        """Whether the locked file is still the one in the directory, which may have been
+        removed."""
         try:
             return os.path.samestat(os.fstat(descriptor), os.stat(self._path))
         except FileNotFoundError:

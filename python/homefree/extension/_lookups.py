@@ -15,8 +15,8 @@ _DIRECTIVE = re.compile(
 
 
 def directories(command, environment):
-    """The directories that a compiler's command searches: (those for "names" alone, those for all). A
-    compiler that does not list them as GCC does has none."""
+    """The directories that a compiler's command searches: (those for "names" alone, those for all).
+    A compiler that does not list them as GCC does has none."""
     done = subprocess.run(
         command,
         env={**environment, "LC_ALL": "C"},

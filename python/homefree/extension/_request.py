@@ -175,7 +175,8 @@ def _processor():
 
 
 def cache_root(name, build_directory):
-    """The cache directory for a module. BuildError if there is neither a setting nor a home directory.
+    """The cache directory for a module. BuildError if there is neither a setting nor a home
+    directory.
 
     A build_directory is also exported through the environment, so that child processes use it.
     """

@@ -52,7 +52,8 @@ class Target:
 
 
 def _clean_path():
-    """sys.path for hosts: absolute, since they change directories, and with the user's directory first."""
+    """sys.path for hosts: absolute, since they change directories, and with the user's directory
+    first."""
     wanted = [os.getcwd()] + [os.path.abspath(one) for one in sys.path if one]
     return list(dict.fromkeys(wanted))
 

@@ -61,9 +61,10 @@ class Replica(Generic[T]):
         """A replica of a pickle in a package, which each interpreter loads by itself when it first
         uses it: nothing of it is loaded here.
 
-        path: the file or directory that homefree.package.Writer has made. package, name: the pickle's,
-        as for Writer.add_pickle(). executor: as for Replica(). Arrays of the pickle are mapped, so
-        pages that nobody writes to exist once in the process; do not change the file meanwhile.
+        path: the file or directory that homefree.package.Writer has made. package, name: the
+        pickle's, as for Writer.add_pickle(). executor: as for Replica(). Arrays of the pickle are
+        mapped, so pages that nobody writes to exist once in the process; do not change the file
+        meanwhile.
 
         Raises FileNotFoundError if there is nothing at that path. What is wrong with the package is
         raised by calls. Since 1.0.

@@ -464,9 +464,9 @@ def load(
     or below TMPDIR, and is removed when the process exits.
     adopt: redirect the module's allocating calls (malloc, operator new, strdup, …) to the heap,
     even if it was never linked with homefree. If it has an allocator of its own inside (jemalloc,
-    mimalloc), or a library has that it needs from a directory on its search path, a copy is loaded in
-    which that allocator's functions lead to the heap: see hf_adopt_file() in homefree/adopt.h. The
-    copy is kept below XDG_CACHE_HOME (default: ~/.cache) for the next process; __file__ is the
+    mimalloc), or a library has that it needs from a directory on its search path, a copy is loaded
+    in which that allocator's functions lead to the heap: see hf_adopt_file() in homefree/adopt.h.
+    The copy is kept below XDG_CACHE_HOME (default: ~/.cache) for the next process; __file__ is the
     original's path.
 
     Returns the module. Without private it is entered in sys.modules under its name, as by import;

@@ -1,11 +1,12 @@
 """Files of extension modules, which the dynamic linker loads from a directory of this process.
 
-The directory is the user's alone, on a file system from which code may be mapped, and in a place where
-nobody else can put another in its stead. It goes when its process ends; what a process leaves that
-was killed, the next one removes that makes a directory there: who uses a directory has it locked.
+The directory is the user's alone, on a file system from which code may be mapped, and in a place
+where nobody else can put another in its stead. It goes when its process ends; what a process leaves
+that was killed, the next one removes that makes a directory there: who uses a directory has it
+locked.
 
-Directory has no lock: its importer makes one file at a time. Fork: the child uses the parent's files,
-and makes a directory of its own for new ones.
+Directory has no lock: its importer makes one file at a time. Fork: the child uses the parent's
+files, and makes a directory of its own for new ones.
 """
 
 import atexit

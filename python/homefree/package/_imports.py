@@ -1,6 +1,6 @@
 """What a module imports, and the files of modules, both found without running anything: imports are
-read from the source, and modules found by the finders on sys.meta_path, with the directories that each
-parent tells. Nothing here keeps state.
+read from the source, and modules found by the finders on sys.meta_path, with the directories that
+each parent tells. Nothing here keeps state.
 
 Found are import statements anywhere in the source, and calls of __import__() and import_module()
 with a name that stands there. Not found are names that are computed. Left out is what stands below

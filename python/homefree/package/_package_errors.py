@@ -25,8 +25,8 @@ class PackageError(Exception):
 
 
 class DamagedPackage(PackageError):
-    """The file or directory is no package, or not what its manifest says: cut short, changed, made by
-    another program, or made to do harm. Since 1.0."""
+    """The file or directory is no package, or not what its manifest says: cut short, changed, made
+    by another program, or made to do harm. Since 1.0."""
 
 
 class MissingMember(PackageError, LookupError):

@@ -1,4 +1,5 @@
-"""The bytes of a package's members, from a zip or a directory, as they are, without a check of hashes.
+"""The bytes of a package's members, from a zip or a directory, as they are, without a check of
+hashes.
 
 A store has one descriptor, which it closes when it is closed or forgotten; positions are given with
 each read, so threads and forked children share nothing. What is wrong with the file raises Wrong,

@@ -9,8 +9,8 @@ from ._names import matches
 
 
 class Directory:
-    """A directory of a package, or a file in it. name: the last part of its path. is_dir: whether it
-    is a directory. children: {name: Directory}. str() draws it. Since 1.0."""
+    """A directory of a package, or a file in it. name: the last part of its path. is_dir: whether
+    it is a directory. children: {name: Directory}. str() draws it. Since 1.0."""
 
     def __init__(self, name: str, is_dir: bool) -> None:
         self.name: str = name

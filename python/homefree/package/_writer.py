@@ -55,8 +55,9 @@ class Writer:
     """Write a package; it is there when the with statement ends, and not if that ends by an
     exception.
 
-    path: the file, or with directory=True the directory, that is to be made. A file that is there already
-    is replaced as a whole, and stays as it was if anything fails; a directory must not be there.
+    path: the file, or with directory=True the directory, that is to be made. A file that is there
+    already is replaced as a whole, and stays as it was if anything fails; a directory must not be
+    there.
 
     Modules get into the package because they are added, because a pickle names them, or because
     a module in it imports them. Rules say what becomes of a module that is needed; the first one
@@ -283,8 +284,8 @@ class Writer:
     def add_package(self, name: str, *, data: Patterns = ()) -> None:
         """Add a package with all modules below it.
 
-        data: patterns of the files to add as resources, as they lie in the package's directory, such
-        as "**/*.json". Since 1.0."""
+        data: patterns of the files to add as resources, as they lie in the package's directory,
+        such as "**/*.json". Since 1.0."""
         self._check_open()
         data = [data] if isinstance(data, str) else list(data)
         package = _imports.find(name) if is_module(name) else None

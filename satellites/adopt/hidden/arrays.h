@@ -13,7 +13,8 @@
 #include <string.h>
 
 /* Makes room for one more element of `size` bytes behind the first `count`. `array` points to the
- * pointer to them, and `room` says how many there may be. Result: 0, or -ENOMEM: nothing changed.
+ * pointer to them, and `capacity` says how many there may be. Result: 0, or -ENOMEM: nothing
+ * changed.
  */
 static inline int hf_array_more(void *array, size_t count, size_t *capacity, size_t size)
 {

@@ -88,9 +88,9 @@ struct hf_code {
 
     /*
      * Writes code that jumps to where the word at `slot` points, for a function at `address` whose
-     * first bytes are `before`, in `room` bytes. A landing pad for indirect calls (IBT, BTI) at its
-     * beginning stays. Arguments and the stack are left alone. Returns the size; 0 if there is no
-     * room, or the slot is out of reach.
+     * first bytes are `before`, in `capacity` bytes. A landing pad for indirect calls (IBT, BTI) at
+     * its beginning stays. Arguments and the stack are left alone. Returns the size; 0 if there is
+     * no room, or the slot is out of reach.
      */
     size_t (*jump_through)(const unsigned char *before, size_t capacity, uint64_t address,
                            uint64_t slot, unsigned char out[HF_CODE_JUMP_MAX]);

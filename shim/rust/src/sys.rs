@@ -1,5 +1,5 @@
-//! The functions of libhomefree that this crate calls, as `homefree/alloc.h`, `homefree/owner.h` and
-//! `homefree/base.h` declare them. The headers say what each does.
+//! The functions of libhomefree that this crate calls, as `homefree/alloc.h`, `homefree/owner.h`
+//! and `homefree/base.h` declare them. The headers say what each does.
 
 #![allow(non_camel_case_types)]
 

@@ -12,8 +12,8 @@ warm      a fresh process imports homefree and then has the module, by `import` 
 cold      load() with an empty cache, from load() on, and the commands that it runs, one after the
           other. Wanted: 0.3 s more at most.
 
-The modules are a small one in C, and one in C++ that needs libstdc++. load() looks into each directory
-of PATH before the compiler's, so the first line says how many these are.
+The modules are a small one in C, and one in C++ that needs libstdc++. load() looks into each
+directory of PATH before the compiler's, so the first line says how many these are.
 """
 
 import os

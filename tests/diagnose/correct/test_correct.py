@@ -162,7 +162,8 @@ class Correct(DiagnosisTest):
         )
 
     def test_values_of_the_variable(self):
-        """Directories, reports and suppressions that are something else; values that are nothing."""
+        """Directories, reports and suppressions that are something else; values that are
+        nothing."""
         directory = Path(self.directories.new())
         directory.mkdir()
         (directory / "file").write_bytes(b"x")

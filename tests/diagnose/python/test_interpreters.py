@@ -2,7 +2,8 @@
 and with `--leaks` what a module left in one that has ended is found, with the module. Under every
 CPython of this machine that has interpreters with a GIL of their own.
 
-Usage: test_interpreters.py --homefree COMMAND --library FILE --package DIRECTORY [unittest arguments]
+Usage: test_interpreters.py --homefree COMMAND --library FILE --package DIRECTORY
+[unittest arguments]
 """
 
 import argparse

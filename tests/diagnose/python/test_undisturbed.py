@@ -1,7 +1,8 @@
 """Programs that do nothing wrong: no finding, and the same output, also where CPython or homefree
 puts other allocators in front of the hooks or in their place. Under some CPythons of this machine.
 
-Usage: test_undisturbed.py --homefree COMMAND --library FILE --package DIRECTORY [unittest arguments]
+Usage: test_undisturbed.py --homefree COMMAND --library FILE --package DIRECTORY
+[unittest arguments]
 """
 
 import argparse

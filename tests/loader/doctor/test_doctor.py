@@ -1,7 +1,7 @@
 """The built command `homefree doctor`: what it finds in real processes, and how those may end.
 
-Usage: test_doctor.py HOMEFREE LIBHOMEFREE PACKAGE-DIRECTORY [unittest arguments]. The compiler is $CC,
-or cc. An empty PACKAGE-DIRECTORY: the Python package was not built.
+Usage: test_doctor.py HOMEFREE LIBHOMEFREE PACKAGE-DIRECTORY [unittest arguments]. The compiler is
+$CC, or cc. An empty PACKAGE-DIRECTORY: the Python package was not built.
 """
 
 import ctypes.util
@@ -447,7 +447,8 @@ class Facts(InDirectory):
             self.assertIn("pymalloc", {each["name"] for each in process["allocators"]})
 
     def test_default_command_beside_the_command(self):
-        # As in a virtual environment; beside a command in a user's own directory there is no Python.
+        # As in a virtual environment; beside a command in a user's own directory there is no
+        # Python.
         bin_directory = self.directory / "bin"
         bin_directory.mkdir()
         command = bin_directory / "homefree"

@@ -2,8 +2,8 @@
 are listed, with what each has mapped, also from outside. A null pointer that libarrow follows is
 not its allocators' business.
 
-Usage: test_wheels.py HOMEFREE DIRECTORY [unittest arguments]. DIRECTORY/cpython-VERSION are environments
-with wheels. Exit status 77 if none has pyarrow.
+Usage: test_wheels.py HOMEFREE DIRECTORY [unittest arguments]. DIRECTORY/cpython-VERSION are
+environments with wheels. Exit status 77 if none has pyarrow.
 """
 
 import json

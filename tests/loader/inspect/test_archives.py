@@ -1,5 +1,5 @@
-"""`homefree inspect` of wheels, archives, directories and installed distributions: every shared object
-in them is inspected, and its libraries are found where they will be installed.
+"""`homefree inspect` of wheels, archives, directories and installed distributions: every shared
+object in them is inspected, and its libraries are found where they will be installed.
 
 Usage: test_archives.py HOMEFREE LIBRARY SHIM [unittest arguments]
 """

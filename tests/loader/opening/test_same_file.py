@@ -2,8 +2,9 @@
 
 homefree stands between the caller and dlopen(), and looks into the caller's RPATH or RUNPATH in its
 place. So directories are filled at random with files that the linker loads, skips (another class or
-machine, unreadable) or gives up at (damaged files, directories), also in hardware subdirectories, and one
-program opens them twice: alone, and with libhomefree preloaded. What it says must be the same.
+machine, unreadable) or gives up at (damaged files, directories), also in hardware subdirectories,
+and one program opens them twice: alone, and with libhomefree preloaded. What it says must be the
+same.
 
 usage: test_same_file.py PROGRAM LIBHOMEFREE FOUND RUNPATH RPATH LINKED
 """

@@ -2,7 +2,8 @@
 """Builds homefree for aarch64 and passes its tests there, without an aarch64 machine.
 
 usage: tests/long/aarch64/aarch64.py [--in WAY,…] [--programs] [--suite NAME]… [--only PATTERN]…
-                                     [--resume] [--seconds N] [--write] [--cache DIRECTORY] [--jobs N]
+                                     [--resume] [--seconds N] [--write] [--cache DIRECTORY]
+                                     [--jobs N]
 
 --in WAY        system-4k   a whole emulated machine, with Debian's kernel
                 system-16k  the same with Debian's kernel with pages of 16 KiB

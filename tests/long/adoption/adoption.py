@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Allocators of many versions, built in many ways, hidden in modules, adopted.
 
-usage: tests/long/adoption/adoption.py [--build DIRECTORY] [--cache DIRECTORY] [--only TEXT] [--write]
-                                       [SECONDS]
+usage: tests/long/adoption/adoption.py [--build DIRECTORY] [--cache DIRECTORY] [--only TEXT]
+                                       [--write] [SECONDS]
     --build  what tests/run, or `ninja -C build`, has built (build)
     --cache  where sources and builds are kept (/var/tmp/homefree-adoption)
     --only   rows whose name contains the text

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Inside a fresh root: from nothing but Python to five lines that crash without homefree and run with
-# it, and then what else needs no compiler. Ends with one line: how long the five lines took.
+# Inside a fresh root: from nothing but Python to five lines that crash without homefree and run
+# with it, and then what else needs no compiler. Ends with one line: how long the five lines took.
 #
 #   tests/long/prebuilt/bare.sh WHEEL
 set -eu

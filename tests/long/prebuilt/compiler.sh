@@ -1,6 +1,6 @@
 #!/bin/sh
-# Inside a root with a compiler: modules are built against the wheel by that Debian's own compiler, which
-# may be older or newer than the wheel's. Ends with one line: the compiler.
+# Inside a root with a compiler: modules are built against the wheel by that Debian's own compiler,
+# which may be older or newer than the wheel's. Ends with one line: the compiler.
 #
 #   tests/long/prebuilt/compiler.sh WHEEL
 set -eu

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Inside a root: a wheel for aarch64 is imported by that Debian's Python for aarch64, under qemu-user.
-# Ends with one line: what answered. The emulator has no heap segment and shows the emulated process's
-# mappings only in part, so this is no test of everything.
+# Inside a root: a wheel for aarch64 is imported by that Debian's Python for aarch64, under
+# qemu-user. Ends with one line: what answered. The emulator has no heap segment and shows the
+# emulated process's mappings only in part, so this is no test of everything.
 #
 #   tests/long/prebuilt/emulator.sh WHEEL
 set -eu
@@ -43,6 +43,7 @@ fi
 rm -rf "$directory/site"
 python3 -m venv "$directory/tools"
 "$directory/tools/bin/python" -m zipfile -e "$wheel" "$directory/site"
-# The emulator keeps a table of a program's pages, which takes all memory for a region of the usual size.
+# The emulator keeps a table of a program's pages, which takes all memory for a region of the usual
+# size.
 PYTHONPATH=$directory/site QEMU_LD_PREFIX=$directory HOMEFREE_CONF=region:64G timeout 300 \
     qemu-aarch64 "$directory/usr/bin/python3" "$here/emulated.py"

@@ -3,7 +3,8 @@
 #
 # usage: debian-inside.sh DIRECTORY
 #
-# DIRECTORY   where all is built. homefree's packages stay there, and are made again only if a file of the
+# DIRECTORY   where all is built. homefree's packages stay there, and are made again only if a file
+# of the
 #          tree is newer.
 set -eu
 root=$(cd "$(dirname "$0")/../../.." && pwd)

@@ -1,14 +1,15 @@
 #!/bin/sh
-# Debian's packages of homefree and of a module that is linked with it (examples/packages/debian), made
-# with dpkg-buildpackage, read by lintian, installed and used, in a root that debootstrap makes.
+# Debian's packages of homefree and of a module that is linked with it (examples/packages/debian),
+# made with dpkg-buildpackage, read by lintian, installed and used, in a root that debootstrap
+# makes.
 #
 # usage: debian.sh [--build BUILD] [SUITE]
 #
 # SUITE   a Debian release by its code name; this machine's by default
 #
 # The root is BUILD/long/debian-SUITE and stays; a second run makes only what has changed. Uses the
-# committed tree. Needs root and debootstrap; takes 5 to 15 minutes the first time, and 2 GiB of disk.
-# Exit status: 0 all went well, 77 something is missing here, others failed.
+# committed tree. Needs root and debootstrap; takes 5 to 15 minutes the first time, and 2 GiB of
+# disk. Exit status: 0 all went well, 77 something is missing here, others failed.
 set -eu
 root=$(cd "$(dirname "$0")/../../.." && pwd)
 build=$root/build

@@ -1,5 +1,5 @@
-"""What the scripts of this directory share: outcomes of tests, the differences between a run without
-homefree and one with it, the differences that are expected, and the figures at the end.
+"""What the scripts of this directory share: outcomes of tests, the differences between a run
+without homefree and one with it, the differences that are expected, and the figures at the end.
 
 An outcome is a word (passed, failed, skipped, crashed, ...) for the name of a test; a run is a
 dictionary of them. A test that has no outcome in a run is "absent" there.
@@ -117,8 +117,9 @@ def check_present(python, **variables):
 
 
 def all_pythons(build):
-    """The CPythons from 3.9 on, those in debian-cpython.sh's directory too, as {file: "3.x"}. One that
-    is free-threaded ("3.xt") counts if the package in the build directory has an extension for it."""
+    """The CPythons from 3.9 on, those in debian-cpython.sh's directory too, as {file: "3.x"}. One
+    that is free-threaded ("3.xt") counts if the package in the build directory has an extension for
+    it."""
     files = [file for file, _ in interpreters.interpreters() + interpreters.free_threaded()]
     files += sorted(interpreters.built().glob("*/bin/python3"))
     found = {}

@@ -1,5 +1,6 @@
-"""Started by Python in every process of a program that `homefree test` records: its directory is the
-first of PYTHONPATH then. Starts the recorder, and then the sitecustomize that this one hides."""
+"""Started by Python in every process of a program that `homefree test` records: its directory is
+the first of PYTHONPATH then. Starts the recorder, and then the sitecustomize that this one
+hides."""
 
 import contextlib
 import os

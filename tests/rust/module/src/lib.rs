@@ -1,5 +1,5 @@
-//! A Python module with nothing but the declarations that it needs of CPython's limited API, so that
-//! it builds where no crates can be had. Addresses and sizes cross as integers.
+//! A Python module with nothing but the declarations that it needs of CPython's limited API, so
+//! that it builds where no crates can be had. Addresses and sizes cross as integers.
 
 use std::ffi::c_void;
 use std::os::raw::{c_char, c_int, c_long};
