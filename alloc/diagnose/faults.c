@@ -69,50 +69,36 @@ const uint8_t hf_fault_frees[HF_FUNCTION_COUNT] = {
     [HF_FUNCTION_hf_realloc] = ANY_KIND,
     [HF_FUNCTION_hf_free] = ANY_KIND,
     [HF_FUNCTION_hf_allocate] = ANY_KIND,
-    [HF_FUNCTION_dallocx] = NOT_MALLOC,
-    [HF_FUNCTION_sdallocx] = NOT_MALLOC,
-    [HF_FUNCTION_mi_free] = NOT_MALLOC,
-    [HF_FUNCTION_mi_cfree] = NOT_MALLOC,
-    [HF_FUNCTION_mi_free_size] = NOT_MALLOC,
-    [HF_FUNCTION_mi_free_aligned] = NOT_MALLOC,
-    [HF_FUNCTION_mi_free_size_aligned] = NOT_MALLOC,
-    [HF_FUNCTION_tc_free] = NOT_MALLOC,
-    [HF_FUNCTION_tc_cfree] = NOT_MALLOC,
-    [HF_FUNCTION_tc_free_sized] = NOT_MALLOC,
-    [HF_FUNCTION_tc_delete] = NOT_MALLOC,
-    [HF_FUNCTION_tc_delete_sized] = NOT_MALLOC,
-    [HF_FUNCTION_tc_deletearray] = NOT_MALLOC,
-    [HF_FUNCTION_tc_deletearray_sized] = NOT_MALLOC,
+#define HF_NAMED_RELEASES(id, allocator, name, parameters, arguments) \
+    [HF_FUNCTION_##name] = NOT_MALLOC,
+#include "shim/functions.def"
 };
 
-/* The allocators whose interfaces these functions belong to. */
+/* The functions of other allocators' interfaces. */
 static const struct {
-    enum hf_report_function first, last;
-    const char *allocator;
-} interfaces[] = {
-    {HF_FUNCTION_mi_free, HF_FUNCTION_mi_free_size_aligned, "mimalloc"},
-    {HF_FUNCTION_tc_free, HF_FUNCTION_tc_deletearray_sized, "tcmalloc"},
-    {HF_FUNCTION_dallocx, HF_FUNCTION_sdallocx, "jemalloc"},
+    enum hf_report_function function;
+    const char *name, *allocator;
+} named[] = {
+#define HF_NAMED_RELEASES(id, allocator, name, parameters, arguments) \
+    {HF_FUNCTION_##name, #name, #allocator},
+#include "shim/functions.def"
 };
+enum { NAMED_COUNT = sizeof named / sizeof named[0] };
 
 enum hf_report_function hf_fault_function(const char *name)
 {
-    static const char *const names[] = {
-#define HF_REPORT_FUNCTION(id, name) name,
-#include "alloc/diagnose/report_functions.def"
-    };
-    for (int i = HF_FUNCTION_mi_free; i <= HF_FUNCTION_sdallocx; i++)
-        if (strcmp(names[i], name) == 0)
-            return (enum hf_report_function)i;
+    for (size_t i = 0; i < NAMED_COUNT; i++)
+        if (strcmp(named[i].name, name) == 0)
+            return named[i].function;
     return HF_FUNCTION_unknown;
 }
 
 /* The allocator whose function this is; NULL for the process's functions. */
 static const char *interface_of(enum hf_report_function function)
 {
-    for (size_t i = 0; i < sizeof interfaces / sizeof interfaces[0]; i++)
-        if (function >= interfaces[i].first && function <= interfaces[i].last)
-            return interfaces[i].allocator;
+    for (size_t i = 0; i < NAMED_COUNT; i++)
+        if (named[i].function == function)
+            return named[i].allocator;
     return NULL;
 }
 

@@ -41,11 +41,12 @@ bool hf_program_serves(void)
     return serving != NULL && serving->l_prev == NULL;
 }
 
-/* Names that belong to one allocator's interface, or that any object may use for a function of its
- * own. functions.def says which definer they must have. */
-enum definers { ANYBODY, LIBC_OR_ALLOCATOR, JEMALLOC, MIMALLOC, TCMALLOC };
+/* Who must define a name that belongs to an allocator's interface, or that any object may use for a
+ * function of its own: 1 more than the known allocator, where HF_ALLOCATOR_COUNT stands for libc
+ * and all of them; 0: anybody. */
+#define HF_ALLOCATOR_ANY HF_ALLOCATOR_COUNT
 static const unsigned char definers[HF_ROUTED_COUNT] = {
-#define HF_DEFINER(name, who) [HF_ROUTED_##name] = who,
+#define HF_DEFINER(name, id) [HF_ROUTED_##name] = 1 + HF_ALLOCATOR_##id,
 #include "shim/functions.def"
 };
 
@@ -70,28 +71,21 @@ static bool exports_allocator(const struct hf_object *object, enum hf_allocator 
 
 bool hf_name_is_reserved(enum hf_routed function)
 {
-    return definers[function] == ANYBODY;
+    return definers[function] == 0;
 }
 
 bool hf_function_is_known(enum hf_routed function, const void *address)
 {
     struct hf_object object;
-    if (definers[function] == ANYBODY)
+    if (definers[function] == 0)
         return true;
     const struct link_map *map = hf_dynlink_find(address);
     if (map == NULL || !hf_dynlink_open(map, &object))
         return false;
-    switch (definers[function]) {
-    case JEMALLOC:
-        return exports_allocator(&object, HF_ALLOCATOR_JEMALLOC);
-    case MIMALLOC:
-        return exports_allocator(&object, HF_ALLOCATOR_MIMALLOC);
-    case TCMALLOC:
-        return exports_allocator(&object, HF_ALLOCATOR_TCMALLOC);
-    default:
-        return hf_object_is_libc(&object) || exports_allocator(&object, HF_ALLOCATOR_COUNT) ||
-               (hf_foreign_lives_in(map) && exports(&object, "free"));
-    }
+    const enum hf_allocator allocator = definers[function] - 1U;
+    return exports_allocator(&object, allocator) ||
+           (allocator == HF_ALLOCATOR_ANY &&
+            (hf_object_is_libc(&object) || (hf_foreign_lives_in(map) && exports(&object, "free"))));
 }
 
 /* Whether every object's free() is this library's: whole-process mode. */

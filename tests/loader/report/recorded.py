@@ -53,10 +53,20 @@ def rows(name, macro):
 RULES = {
     name: number for number, (_, name) in enumerate(rows("report_rules.def", "HF_REPORT_RULE"))
 }
-FUNCTIONS = {
-    identity: number
-    for number, (identity, _) in enumerate(rows("report_functions.def", "HF_REPORT_FUNCTION"))
+# What a report calls each function, in the order of the numbers in its file. Those of other
+# allocators' interfaces come last.
+FUNCTION_NAMES = {
+    **dict(rows("report_functions.def", r"HF_REPORT_FUNCTION")),
+    **{
+        name: name
+        for name in re.findall(
+            r"^HF_NAMED_RELEASES\(\w+, \w+, (\w+),",
+            (DIAGNOSE.parents[1] / "shim/functions.def").read_text(encoding="utf-8"),
+            re.MULTILINE,
+        )
+    },
 }
+FUNCTIONS = {identity: number for number, identity in enumerate(FUNCTION_NAMES)}
 
 
 class Recorded:

@@ -20,6 +20,7 @@ from recorded import (
     DIAGNOSE,
     EXEC,
     EXIT,
+    FUNCTION_NAMES,
     FUNCTIONS,
     OBJECTS,
     PAIRS,
@@ -487,7 +488,7 @@ class Document(ReportTest):
         document = self.document(self.write(recorded))
         self.assertFalse(document["processes"][0]["truncated"])
         names = {finding["freed"]["function"] for finding in document["findings"]}
-        known = {name or None for _, name in rows("report_functions.def", "HF_REPORT_FUNCTION")}
+        known = {name or None for name in FUNCTION_NAMES.values()}
         self.assertEqual(names, known)
         self.assertEqual({finding["rule"] for finding in document["findings"]}, set(RULES) - {""})
 
