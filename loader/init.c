@@ -62,6 +62,7 @@ __attribute__((constructor(101))) static void start_libhomefree(void)
     hf_stubs_offer_hooks(&hf_dlopen_hooks);
     hf_pymalloc_offer_post(hf_interpreters_post);
 
+    hf_satellites_start();
     hf_start_copies_leave();
     hf_route_start();
     hf_record_start();

@@ -14,7 +14,8 @@ union hf_core_table {
 };
 extern union hf_core_table hf_core_table;
 
-/* When the satellite begins, after hf_seal_prepare() and before anything else of it is called. */
-void hf_core_begin(const void *core);
+/* The satellite begins: keeps the core's table, calls start(), unless it is NULL, which may call
+ * the core, and seals the tables. False if the system refuses to seal them. */
+bool hf_core_begin(const void *core, void (*start)(void));
 
 #endif

@@ -14,7 +14,6 @@ struct line {
     struct hf_mapping mapping;
     unsigned field; /* the next character's field */
     size_t length;  /* of the current field, so far */
-    bool file;      /* the inode is not 0 */
 };
 
 enum {
@@ -64,7 +63,7 @@ static void add(struct line *line, char c)
         add_permission(mapping, line->length, c);
         break;
     case FIELD_INODE:
-        line->file |= c != '0';
+        mapping->inode = mapping->inode * 10 + (unsigned)(c - '0');
         break;
     case FIELD_NAME:
         if (c == ' ' && line->length == 0) /* padding */
@@ -103,7 +102,7 @@ int hf_maps_each(bool (*visit)(const struct hf_mapping *mapping, void *context),
                 add(&line, buffer[i]);
                 continue;
             }
-            line.mapping.anonymous = !line.file;
+            line.mapping.anonymous = line.mapping.inode == 0;
             more = visit(&line.mapping, context);
             memset(&line, 0, sizeof line);
         }

@@ -14,6 +14,7 @@ struct hf_mapping {
     uintptr_t start, end;
     bool readable, writable, executable, shared;
     bool anonymous; /* no file behind it, whatever its name */
+    uint64_t inode; /* the file's; 0: none */
     char name[64];  /* "[stack]", "[heap]", "[anon:…]" or the start of a path; "" if none */
 };
 

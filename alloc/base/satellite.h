@@ -9,8 +9,9 @@
  * wheel), also where a process has several. The two must be of one build: both have the stamp that
  * alloc/base/stamp.sh makes of the version and of all headers.
  *
- * satellite.c owns the list of what is open, and a lock. Any thread, also with the dynamic linker's
- * lock held; not in a signal handler, nor with a lock of the heap. A satellite stays for ever.
+ * satellite.c owns the list of what is open, where this library lies, and a lock. Any thread, also
+ * with the dynamic linker's lock held; not in a signal handler, nor with a lock of the heap. A
+ * satellite stays for ever.
  */
 #ifndef HOMEFREE_SATELLITE_H
 #define HOMEFREE_SATELLITE_H
@@ -38,23 +39,24 @@ static inline bool hf_satellite_is_soname(const char *soname)
 #define HF_SATELLITE_ENTRY "hf_satellite_entry"
 struct hf_satellite_entry {
     char stamp[96]; /* first in every version */
-    /* Takes the core's table, prepares the satellite and returns its table. One thread calls it at
-     * a time, under a lock: it must not ask for the dynamic linker's, nor for a satellite. It is
-     * called again in a child that was forked meanwhile, and by another instance of libhomefree
-     * that lies in the same directory. */
+    char name[16];
+    /* Takes the core's table, prepares the satellite and returns its table, or NULL if the system
+     * refuses. One thread calls it at a time, under a lock: it must not ask for the dynamic
+     * linker's, nor for a satellite. It is called again in a child that was forked meanwhile, and
+     * by another instance of libhomefree that lies in the same directory. */
     const void *(*begin)(const void *core);
     char *fork_locks, *fork_locks_end; /* HF_FORK_LOCK */
 };
 
 /* Defines a satellite's entry. It needs "alloc/build_stamp.h". */
-#define HF_SATELLITE(begin_function)                                                              \
+#define HF_SATELLITE(satellite_name, begin_function)                                              \
     extern char hf_fork_locks_first[] __asm__("__start_hf_fork_locks")                            \
         __attribute__((weak, visibility("hidden")));                                              \
     extern char hf_fork_locks_end[] __asm__("__stop_hf_fork_locks")                               \
         __attribute__((weak, visibility("hidden")));                                              \
     extern const struct hf_satellite_entry hf_satellite_entry;                                    \
     __attribute__((visibility("default"))) const struct hf_satellite_entry hf_satellite_entry = { \
-        HF_BUILD_STAMP, (begin_function), hf_fork_locks_first, hf_fork_locks_end}
+        HF_BUILD_STAMP, #satellite_name, (begin_function), hf_fork_locks_first, hf_fork_locks_end}
 
 /* A satellite as the core knows it, in a sealed table. The core's unit for it sets the first two.
  */
@@ -71,6 +73,10 @@ static inline const void *hf_satellite_functions(const struct hf_satellite *sate
 {
     return __atomic_load_n(&satellite->functions, __ATOMIC_ACQUIRE);
 }
+
+/* Remembers where this library lies, for as long as its directory is there and the process has not
+ * left it by chroot(2). Called once, by libhomefree's start. Preserves errno. */
+void hf_satellites_start(void);
 
 /* Opens the satellite unless it is open. Returns its table, or NULL if there is none that fits:
  * then `why`, of `size` bytes, says so, with the file and the option; without `why`, the first

@@ -152,7 +152,7 @@ void hf_seal_prepare(void)
     errno = saved_errno;
 }
 
-void hf_seal_start(void)
+static bool start(bool may_fail)
 {
     const int saved_errno = errno;
     const struct hf_seal seal = {.signals = block_signals(), .locked = true};
@@ -161,9 +161,21 @@ void hf_seal_start(void)
      * Opening it then never merges it with adjacent mappings and closing it never splits one, which
      * the kernel refuses at the limit on mappings. */
     (void)madvise(first, (size_t)(end - first), MADV_RANDOM);
-    __atomic_store_n(&sealed, true, __ATOMIC_RELAXED);
+    const bool done = !may_fail || protect(PROT_READ) || errno == EPERM || errno == EACCES;
+    __atomic_store_n(&sealed, done, __ATOMIC_RELAXED);
     hf_seal_close(&seal);
     errno = saved_errno;
+    return done;
+}
+
+void hf_seal_start(void)
+{
+    (void)start(false);
+}
+
+bool hf_seal_start_satellite(void)
+{
+    return start(true);
 }
 
 /* ---- fork ---- */

@@ -53,6 +53,9 @@ void hf_seal_prepare(void);
  * into the tables stand. */
 void hf_seal_start(void);
 
+/* The same for a satellite, which does without if the system refuses. Returns whether it did it. */
+bool hf_seal_start_satellite(void);
+
 /* Makes the tables writable for this thread, after waiting for other writers. False if the system
  * refuses: then store nothing and do not call hf_seal_close(). */
 bool hf_seal_open(struct hf_seal *seal);

@@ -11,6 +11,7 @@
  */
 #include "loader/dlopen/search_path.h"
 
+#include "alloc/base/maps.h"
 #include "alloc/heap/internal.h"
 #include "loader/elf/origin.h"
 #include "loader/foreign/adopted_note.h"
@@ -22,9 +23,11 @@
 #include <fcntl.h>
 #include <gnu/libc-version.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #if defined(__x86_64__)
@@ -39,10 +42,23 @@
 
 /* ---- an object's directory ---- */
 
+/* Makes an object's path absolute, where it is relative to the working directory: if that is still
+ * the one in which the object was loaded. RTLD_DI_ORIGIN would know the old one, but it copies a
+ * path of any length, and from no address at all if the loader has none. */
+static bool make_absolute(const struct link_map *map, char path[PATH_MAX])
+{
+    struct hf_place place;
+    struct stat file;
+    if (getcwd(path, PATH_MAX) == NULL || path[0] != '/')
+        return false;
+    const size_t length = strlen(path), left = PATH_MAX - length;
+    return (size_t)snprintf(path + length, left, "/%s", map->l_name) < left &&
+           stat(path, &file) == 0 && hf_maps_find(map->l_ld, &place) == 1 &&
+           place.at.inode == file.st_ino;
+}
+
 /* Returns the directory that $ORIGIN stands for, to be freed with hf_free(), or NULL if it is
- * unknown. RTLD_DI_ORIGIN is used only for objects with a relative path, whose directory depends on
- * the working directory when they were loaded: for the program it copies from a null pointer unless
- * the loader has needed the directory itself. */
+ * unknown. */
 static char *origin_of(const struct link_map *map)
 {
     const char *name = map->l_name != NULL ? map->l_name : "";
@@ -56,10 +72,8 @@ static char *origin_of(const struct link_map *map)
         origin[known ? length : 0] = '\0';
     } else if (name[0] == '/') {
         known = memccpy(origin, name, '\0', PATH_MAX) != NULL;
-    } else if (name[0] != '\0' && getcwd(origin, PATH_MAX) != NULL) {
-        /* The loader has no directory either if it was gone when the object was loaded. */
-        if (dlinfo((void *)(uintptr_t)map, RTLD_DI_ORIGIN, origin) == 0)
-            return origin;
+    } else if (name[0] != '\0') {
+        known = make_absolute(map, origin);
     }
     if (!known) {
         hf_free(origin);

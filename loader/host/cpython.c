@@ -5,6 +5,7 @@
 #include "loader/host/cpython.h"
 
 #include "alloc/base/dynlink.h"
+#include "alloc/base/fork_lock.h"
 #include "alloc/base/seal.h"
 #include "alloc/heap/internal.h"
 
@@ -25,7 +26,7 @@ static union {
     char pages[HF_SEAL_SIZE(struct hf_cpython_interpreters)];
 } interpreters HF_SEALED;
 static bool interpreters_ready;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t HF_FORK_LOCK lock = PTHREAD_MUTEX_INITIALIZER;
 
 const struct hf_cpython *hf_cpython(void)
 {
@@ -81,22 +82,23 @@ static bool look_up(struct hf_cpython *found, void *handle)
            found->version >= 0x309;
 }
 
+/* Looking up takes the dynamic linker's lock, whose holder may want this one. */
 const struct hf_cpython *hf_cpython_find(const void *anchor)
 {
     const struct hf_cpython *cpython = hf_cpython();
     if (cpython != NULL)
         return cpython;
+    /* The handle is never closed, so the functions stay mapped. */
+    void *handle = anchor != NULL ? handle_of(anchor) : NULL;
+    struct hf_cpython found = {0};
+    if (!look_up(&found, handle != NULL ? handle : RTLD_DEFAULT))
+        return NULL;
+    struct hf_seal seal;
     pthread_mutex_lock(&lock);
-    if (!ready) {
-        /* The handle is never closed, so the functions stay mapped. */
-        void *handle = anchor != NULL ? handle_of(anchor) : NULL;
-        struct hf_cpython found = {0};
-        struct hf_seal seal;
-        if (look_up(&found, handle != NULL ? handle : RTLD_DEFAULT) && hf_seal_open(&seal)) {
-            table.found = found;
-            hf_seal_close(&seal);
-            __atomic_store_n(&ready, true, __ATOMIC_RELEASE);
-        }
+    if (!ready && hf_seal_open(&seal)) {
+        table.found = found;
+        hf_seal_close(&seal);
+        __atomic_store_n(&ready, true, __ATOMIC_RELEASE);
     }
     pthread_mutex_unlock(&lock);
     return hf_cpython();
@@ -128,15 +130,15 @@ const struct hf_cpython_interpreters *hf_cpython_interpreters(void)
         return &interpreters.found;
     if (cpython == NULL)
         return NULL;
+    struct hf_cpython_interpreters found = {0};
+    if (!look_up_interpreters(&found, cpython))
+        return NULL;
+    struct hf_seal seal;
     pthread_mutex_lock(&lock);
-    if (!interpreters_ready) {
-        struct hf_cpython_interpreters found = {0};
-        struct hf_seal seal;
-        if (look_up_interpreters(&found, cpython) && hf_seal_open(&seal)) {
-            interpreters.found = found;
-            hf_seal_close(&seal);
-            __atomic_store_n(&interpreters_ready, true, __ATOMIC_RELEASE);
-        }
+    if (!interpreters_ready && hf_seal_open(&seal)) {
+        interpreters.found = found;
+        hf_seal_close(&seal);
+        __atomic_store_n(&interpreters_ready, true, __ATOMIC_RELEASE);
     }
     pthread_mutex_unlock(&lock);
     return interpreters_ready ? &interpreters.found : NULL;

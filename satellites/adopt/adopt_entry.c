@@ -2,7 +2,6 @@
  * What the core calls of this satellite. Owns nothing.
  */
 #include "alloc/base/satellite.h"
-#include "alloc/base/seal.h"
 #include "alloc/build_stamp.h"
 #include "satellites/adopt/adopt_core.h"
 #include "satellites/adopt/adopt_file.h"
@@ -17,10 +16,7 @@ static const struct hf_adopt_functions here = {
 
 static const void *begin_satellite(const void *core)
 {
-    hf_seal_prepare();
-    hf_core_begin(core);
-    hf_seal_start();
-    return &here;
+    return hf_core_begin(core, NULL) ? &here : NULL;
 }
 
-HF_SATELLITE(begin_satellite);
+HF_SATELLITE(adopt, begin_satellite);

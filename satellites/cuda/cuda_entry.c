@@ -39,15 +39,16 @@ static const struct hf_cuda_satellite table = {
     .in_child = in_child,
 };
 
-static const void *begin(const void *core)
+static void start(void)
 {
-    hf_seal_prepare();
-    hf_core_begin(core);
     hf_options = *hf_core()->options; /* this library's copy */
     hf_varenas_start();
     hf_owners_start();
-    hf_seal_start();
-    return &table;
 }
 
-HF_SATELLITE(begin);
+static const void *begin(const void *core)
+{
+    return hf_core_begin(core, start) ? &table : NULL;
+}
+
+HF_SATELLITE(cuda, begin);

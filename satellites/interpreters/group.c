@@ -3,6 +3,7 @@
  */
 #include "satellites/interpreters/group.h"
 
+#include "alloc/base/fork_lock.h"
 #include "alloc/base/sized.h"
 #include "satellites/interpreters/engine.h"
 #include "satellites/interpreters/naming.h"
@@ -26,7 +27,7 @@
 /* CPython has no lock for this; its other callers are the program's business. */
 static int initialize(const struct hf_cpython_interpreters *py)
 {
-    static pthread_mutex_t initializing = PTHREAD_MUTEX_INITIALIZER;
+    static pthread_mutex_t HF_FORK_LOCK initializing = PTHREAD_MUTEX_INITIALIZER;
     int error = 0;
     pthread_mutex_lock(&initializing);
     if (py->cpython->is_initialized() == 0) {

@@ -2,7 +2,6 @@
  * What the core calls of this satellite: each function checks what it is given. Owns nothing.
  */
 #include "alloc/base/satellite.h"
-#include "alloc/base/seal.h"
 #include "alloc/base/sized.h"
 #include "alloc/build_stamp.h"
 #include "loader/satellites/interpreters_tables.h"
@@ -224,15 +223,16 @@ static void in_child(void)
     hf_naming_in_child();
 }
 
-static const void *begin_satellite(const void *core)
+static void start(void)
 {
-    hf_seal_prepare();
-    hf_core_begin(core);
     hf_registry_start(in_child);
     hf_thread_states_start(hf_sessions_thread_ends);
     hf_naming_offer(hf_interpreter_crashes_install, hf_interpreter_crashes_remove);
-    hf_seal_start();
-    return &here;
 }
 
-HF_SATELLITE(begin_satellite);
+static const void *begin_satellite(const void *core)
+{
+    return hf_core_begin(core, start) ? &here : NULL;
+}
+
+HF_SATELLITE(interpreters, begin_satellite);

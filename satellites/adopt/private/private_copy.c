@@ -17,6 +17,7 @@
 #include <errno.h>
 #include <homefree/alloc.h>
 #include <homefree/libc.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -126,7 +127,7 @@ static int fill_private(int from, int to, void *original)
     return error != 0 ? error : hf_copy_patch(to, directory);
 }
 
-int hf_private_copy_make(const char *path, char *out, size_t size)
+static int make(const char *path, char *out, size_t size)
 {
     char original[PATH_MAX], copy[PATH_MAX];
     if (out == NULL)
@@ -136,7 +137,7 @@ int hf_private_copy_make(const char *path, char *out, size_t size)
         return error;
     error = hf_copy_place(original, copy, fill_private, original);
     if (error == 0 && strlen(copy) >= size) {
-        hf_private_copy_remove(copy);
+        (void)hf_private_copy_remove(copy);
         error = -ENAMETOOLONG;
     }
     if (error == 0)
@@ -145,12 +146,25 @@ int hf_private_copy_make(const char *path, char *out, size_t size)
     return error;
 }
 
+/* Like dlopen(), it is no cancellation point, though it reads and writes files under locks. */
+int hf_private_copy_make(const char *path, char *out, size_t size)
+{
+    int cancel_state;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
+    const int result = make(path, out, size);
+    pthread_setcancelstate(cancel_state, NULL);
+    return result;
+}
+
 /* If the file cannot be removed now, a later call or the end of the process tries again. */
 static int remove_file(struct copy *copy)
 {
     if (atomic_exchange(&copy->removed, true))
         return 0;
+    int cancel_state;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
     const int error = hf_copy_remove(copy->path, copy->maker);
+    pthread_setcancelstate(cancel_state, NULL);
     if (error != 0)
         atomic_store(&copy->removed, false);
     return error;

@@ -158,9 +158,7 @@ static int reserve_most(struct hf_pool *pool, int devices)
 static int open_locked(struct hf_pool *pool)
 {
     int number = (int)(pool - hf_pools) - 1;
-    int devices = hf_cuda_find();
-    if (devices == 0)
-        devices = hf_cuda_devices();
+    int devices = hf_cuda_devices();
     if (devices < 0)
         return hf_cuda_public(devices);
     if (number >= devices)
@@ -221,6 +219,10 @@ int hf_pool_open(struct hf_pool *pool)
         return -ENODEV;
     if (HF_LIKELY(atomic_load_explicit(&pool->open, memory_order_acquire)))
         return 0;
+    const int found =
+        hf_cuda_find(); /* takes the dynamic linker's lock, whose holder may come here */
+    if (found < 0)
+        return hf_cuda_public(found);
     atomic_fetch_add(&opening_threads, 1);
     pthread_mutex_lock(&opening);
     int error = atomic_load(&pool->open) ? 0 : open_locked(pool);

@@ -16,6 +16,7 @@
  */
 #include "satellites/cuda/space/streams.h"
 
+#include "alloc/base/fork_lock.h"
 #include "satellites/cuda/driver/cuda.h"
 
 #include <errno.h>
@@ -214,7 +215,7 @@ static struct hf_stream *open_locked(struct hf_pool *pool, void *stream, int *er
 /* The first stream gets the fast paths; its entry never becomes nobody's. */
 static void offer_fast(struct hf_pool *pool, const struct hf_stream *stream)
 {
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static pthread_mutex_t HF_FORK_LOCK lock = PTHREAD_MUTEX_INITIALIZER;
     struct hf_fast_space *fast = hf_pool_fast(pool);
     size_t number = (size_t)(pool - hf_pools);
     if (atomic_load(&hf_spaces_forked))

@@ -1,7 +1,7 @@
 /*
- * Loads the libhomefree that its first argument names, goes to another directory, asks for what two
- * satellites do, and says what came of it: in the process, in a forked child, and in the process
- * again.
+ * Loads the libhomefree that its first argument names, runs the command in BETWEEN, goes to another
+ * directory, the second argument or /, asks for what two satellites do, and says what came of it:
+ * in the process, in a forked child, and in the process again.
  */
 #include <dlfcn.h>
 #include <homefree/homefree.h>
@@ -9,6 +9,7 @@
 #include <homefree/private.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -28,7 +29,9 @@ static void ask(void *library, const char *where)
 int main(int count, char **arguments)
 {
     void *library = count > 1 ? dlopen(arguments[1], RTLD_NOW) : NULL;
-    if (library == NULL || chdir("/") != 0) {
+    const char *between = getenv("BETWEEN");
+    if (library == NULL || (between != NULL && system(between) != 0) ||
+        chdir(count > 2 ? arguments[2] : "/") != 0) {
         fprintf(stderr, "%s\n", dlerror());
         return 1;
     }

@@ -34,10 +34,10 @@ class Satellites(unittest.TestCase):
         for name in names:
             shutil.copy2(LIBRARIES / of(name), self.directory / to)
 
-    def ask(self, core=None, **environment):
+    def ask(self, core=None, there="/", **environment):
         """What the asker says of each satellite (0: none), and what came on stderr."""
         done = subprocess.run(
-            [ASKER, core or self.directory / CORE],
+            [ASKER, core or self.directory / CORE, there],
             check=True,
             text=True,
             cwd=self.directory,
@@ -104,6 +104,31 @@ class Satellites(unittest.TestCase):
         (self.directory / "links" / CORE).symlink_to(self.directory / CORE)
         self.works(core=self.directory / "links" / CORE)
 
+    def test_by_a_relative_link(self):
+        self.needs_both()
+        self.copy(*SATELLITES)
+        (self.directory / "links").mkdir()
+        (self.directory / "links" / CORE).symlink_to(self.directory / CORE)
+        self.works(core="links/" + CORE)
+
+    def test_not_in_the_working_directory(self):
+        """Where a relative path leads to now."""
+        self.copy(*BUILT, to="other")
+        (self.directory / "other" / CORE).symlink_to(self.directory / CORE)
+        said, _ = self.ask(core="./" + CORE, there=str(self.directory / "other"))
+        self.assertIn(f"adopt {-errno.ENOTSUP},", said)
+
+    def test_in_a_directory_that_was_put_in_its_place(self):
+        self.needs_both()
+        (self.directory / "here").mkdir()
+        shutil.copy2(LIBRARIES / CORE, self.directory / "here")
+        self.copy(*SATELLITES, to="other")
+        said, errors = self.ask(
+            core=self.directory / "here" / CORE, BETWEEN="mv here there && mv other here"
+        )
+        self.assertIn(f"adopt {-errno.ENOTSUP},", said)
+        self.assertIn("is not the one that libhomefree was loaded from", errors)
+
     def test_next_to_what_is_preloaded(self):
         self.needs_both()
         self.copy(*SATELLITES)
@@ -144,6 +169,39 @@ class Satellites(unittest.TestCase):
         said, errors = self.ask()
         self.assertIn(f"adopt {-errno.ENOTSUP},", said)
         self.assertIn("libhomefree-adopt.so: it is not a regular file", errors)
+
+    def test_that_is_a_link(self):
+        """Whose target may change between the look at it and its opening."""
+        self.copy(*BUILT, to="elsewhere")
+        for name in BUILT:
+            (self.directory / of(name)).symlink_to(self.directory / "elsewhere" / of(name))
+        said, _ = self.ask()
+        self.assertIn(f"adopt {-errno.ENOTSUP},", said)
+
+    def test_that_is_another_one(self):
+        self.needs_both()
+        self.copy(*SATELLITES)
+        shutil.copy2(LIBRARIES / of("interpreters"), self.directory / of("adopt"))
+        said, errors = self.ask()
+        self.assertIn(f"adopt {-errno.ENOTSUP},", said)
+        self.assertIn("adopt.so: it is another satellite under this name", errors)
+
+    @unittest.skipUnless(os.geteuid() == 0, "only root can give files to others")
+    def test_of_the_user_who_has_the_library(self):
+        self.needs_both()
+        self.copy(*SATELLITES)
+        for path in self.directory.iterdir():
+            os.chown(path, 12345, 12345)
+        self.works()
+
+    @unittest.skipUnless(os.geteuid() == 0, "only root can give files to others")
+    def test_in_another_users_directory(self):
+        self.needs_both()
+        self.copy(*SATELLITES, to="homefree")
+        for path in [self.directory / "homefree", *(self.directory / "homefree").iterdir()]:
+            os.chown(path, 12345, 12345)
+        said, _ = self.ask()
+        self.assertIn(f"adopt {-errno.ENOTSUP},", said)
 
     @unittest.skipUnless(os.geteuid() == 0, "only root can give files to others")
     def test_of_another_user(self):
