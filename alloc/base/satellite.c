@@ -174,6 +174,11 @@ static void say(const struct hf_satellite *satellite, const char *path, const ch
     hf_text_begin(&text);
     const size_t prefix = text.length;
     hf_text_add(&text, "cannot open ");
+    if (path[0] != '/') {
+        hf_text_add(&text, HF_SATELLITE_SONAME);
+        hf_text_add(&text, satellite->name);
+        hf_text_add(&text, HF_SATELLITE_ENDING);
+    }
     hf_text_add(&text, path);
     hf_text_add(&text, ": ");
     hf_text_add(&text, problem);
@@ -260,7 +265,7 @@ const void *hf_satellite_open(struct hf_satellite *satellite, char *why, size_t 
         open_file(satellite, search, why, size);
         munmap(search, sizeof *search);
     } else {
-        say(satellite, satellite->name, strerror(errno), why, size);
+        say(satellite, "", strerror(errno), why, size);
     }
     errno = saved_errno;
     return hf_satellite_functions(satellite);

@@ -185,7 +185,9 @@ fn searched(directory: &Path) -> bool {
     ["/", "/usr"].iter().any(|root| {
         ["lib", "lib64", &format!("lib/{}", triple)]
             .iter()
-            .any(|name| fs::canonicalize(Path::new(root).join(name)).ok() == Some(directory.clone()))
+            .any(|name| {
+                fs::canonicalize(Path::new(root).join(name)).ok() == Some(directory.clone())
+            })
     })
 }
 
