@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Owns the one constructor of libhomefree. It starts every unit that needs preparation, in the
  * order written here. No other file has a constructor, so nothing depends on link order.

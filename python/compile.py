@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Meson's install script: compiles the installed package and its subpackages to bytecode.
 
 usage: compile.py PACKAGE-DIRECTORY

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Tells Meson about the Python that the package is installed for. Meson runs it when configuring,
 because Meson 1.0 does not know every newer Python.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The pytest plugin's options, and where it begins: `pytest --homefree`.
 
 This module is apart from the package `homefree`, because pytest imports it in every run, and

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * See core_table.h. Owns the pointer, and what is known of its beginning, which the core's lock
  * guards.

@@ -1,10 +1,11 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The core's table of functions, as a satellite keeps it: sealed, and written once, before anybody
  * has one of the satellite's functions. Each satellite links core_table.c, and gives the pointer
  * its type in a header of its own (…_core.h).
  */
-#ifndef HOMEFREE_CORE_TABLE_H
-#define HOMEFREE_CORE_TABLE_H
+#ifndef HOMEFREE_SATELLITES_CORE_TABLE_H
+#define HOMEFREE_SATELLITES_CORE_TABLE_H
 
 #include "alloc/base/seal.h"
 

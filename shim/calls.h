@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Helpers that the calls in functions.def need besides libhomefree's functions; shared by the shim
  * (module.h) and by the loader's replacements of the same functions
@@ -5,8 +6,8 @@
  *
  * Owns nothing. Callable at any stage.
  */
-#ifndef HOMEFREE_CALLS_H
-#define HOMEFREE_CALLS_H
+#ifndef HOMEFREE_SHIM_CALLS_H
+#define HOMEFREE_SHIM_CALLS_H
 
 #include <homefree/homefree.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * libc's functions that return or grow heap memory, on homefree's heap. Part of libhomefree; the
  * shim forwards libc's names to these (functions.def).

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A module's hidden malloc family: a static archive that the module links. Every name is hidden, so
  * no other module sees it; each function is one jump into libhomefree.
@@ -13,8 +14,8 @@
  * headers declare those with attributes, inlines and redirections (_FORTIFY_SOURCE) that a
  * definition would have to repeat.
  */
-#ifndef HOMEFREE_MODULE_H
-#define HOMEFREE_MODULE_H
+#ifndef HOMEFREE_SHIM_MODULE_H
+#define HOMEFREE_SHIM_MODULE_H
 
 #include "shim/calls.h"
 

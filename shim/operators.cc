@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A C++ module's hidden operator new and delete. They live in a file of their own, and in C++,
  * because [new.delete] requires exceptions: a C module references none of these names, so its

@@ -1,9 +1,10 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What the malloc family makes of alignments and counts, for the plain family and the diagnosed
  * one. Owns nothing.
  */
-#ifndef HOMEFREE_ALIGNMENT_H
-#define HOMEFREE_ALIGNMENT_H
+#ifndef HOMEFREE_ALLOC_BASE_ALIGNMENT_H
+#define HOMEFREE_ALLOC_BASE_ALIGNMENT_H
 
 #include <errno.h>
 #include <stdbool.h>

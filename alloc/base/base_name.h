@@ -1,8 +1,9 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The last part of a path. Owns nothing; any thread, at any stage.
  */
-#ifndef HOMEFREE_BASE_NAME_H
-#define HOMEFREE_BASE_NAME_H
+#ifndef HOMEFREE_ALLOC_BASE_BASE_NAME_H
+#define HOMEFREE_ALLOC_BASE_BASE_NAME_H
 
 #include <string.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * See call_frames.h. Tables and descriptions are read in place: they are constant, and belong to an
  * object that has a function on the stack. Their format: LSB, "Exception Frames"; DWARF 5, 6.4.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The call frame information (.eh_frame) of the loaded objects: which description covers an
  * address, and how it leads from a frame to its caller's.
@@ -5,8 +6,8 @@
  * Owns nothing. Any thread, at any stage, in a signal handler: no locks, no allocation. Finds
  * nothing before glibc 2.35, because finding an object would take the loader's lock.
  */
-#ifndef HOMEFREE_CALL_FRAMES_H
-#define HOMEFREE_CALL_FRAMES_H
+#ifndef HOMEFREE_ALLOC_BASE_CALL_FRAMES_H
+#define HOMEFREE_ALLOC_BASE_CALL_FRAMES_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,11 +1,12 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The clocks in nanoseconds. The coarse ones tell some milliseconds; libc reads them without a
  * system call, which a sandbox may have forbidden, and without the processor's time stamp counter,
  * which a process may have forbidden itself (PR_SET_TSC; then SIGSEGV). Any thread, at any stage,
  * in signal handlers too.
  */
-#ifndef HOMEFREE_CLOCK_H
-#define HOMEFREE_CLOCK_H
+#ifndef HOMEFREE_ALLOC_BASE_CLOCK_H
+#define HOMEFREE_ALLOC_BASE_CLOCK_H
 
 #include <stdint.h>
 #include <sys/syscall.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Which signals are a crash: those that an instruction, a system call or the code itself raises
  * because it cannot go on. Whoever asks is told the same: a report, a record, a verdict on it, and
@@ -5,8 +6,8 @@
  *
  * Owns nothing; any thread, in a signal handler.
  */
-#ifndef HOMEFREE_CRASH_SIGNALS_H
-#define HOMEFREE_CRASH_SIGNALS_H
+#ifndef HOMEFREE_ALLOC_BASE_CRASH_SIGNALS_H
+#define HOMEFREE_ALLOC_BASE_CRASH_SIGNALS_H
 
 #include <signal.h>
 #include <stdbool.h>

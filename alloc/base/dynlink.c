@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Reads the loader's lists and the dynamic sections of loaded objects. Owns nothing. See dynlink.h
  * for what may be called when.

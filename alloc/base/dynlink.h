@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The seam to the dynamic linker: lists the loaded objects of every namespace and reads their
  * dynamic sections. No other file depends on the details of <link.h>'s structures.
@@ -12,8 +13,8 @@
  * glibc 2.35 on (<link.h>), _dl_find_object from 2.35 on (<dlfcn.h>), d_ptr entries relocated in
  * place except in the vdso (elf/get-dynamic-info.h, 2.36).
  */
-#ifndef HOMEFREE_DYNLINK_H
-#define HOMEFREE_DYNLINK_H
+#ifndef HOMEFREE_ALLOC_BASE_DYNLINK_H
+#define HOMEFREE_ALLOC_BASE_DYNLINK_H
 
 #include <elf.h>
 #include <link.h>

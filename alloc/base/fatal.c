@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Builds and writes one-line messages, and ends the process. Owns hf_fatal_speaker, which any
  * thread may read. See fatal.h for what may be called when.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * One line on stderr, built on the stack: a warning, or the last line of the process.
  *
@@ -5,8 +6,8 @@
  * allocation or stdio, and so may be called by any thread, at any stage, in a signal handler and
  * with a corrupt heap. One exception: before glibc 2.35 hf_text_add_code() takes the loader's lock.
  */
-#ifndef HOMEFREE_FATAL_H
-#define HOMEFREE_FATAL_H
+#ifndef HOMEFREE_ALLOC_BASE_FATAL_H
+#define HOMEFREE_ALLOC_BASE_FATAL_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Mutexes of libhomefree that are reinitialised in the forked child, where the thread that held one
  * no longer exists. They lie side by side, because a child copies each page that it writes to.
@@ -9,8 +10,8 @@
  * The dynamic linker's own lock, which most callers hold, is reinitialised in the child as well.
  * The heap's locks are never held then; see heap/fork_gate.h.
  */
-#ifndef HOMEFREE_FORK_LOCK_H
-#define HOMEFREE_FORK_LOCK_H
+#ifndef HOMEFREE_ALLOC_BASE_FORK_LOCK_H
+#define HOMEFREE_ALLOC_BASE_FORK_LOCK_H
 
 #include <pthread.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Owns the constant table of libc's functions. Needs no lock; usable at any stage. See
  * libc_functions.h.

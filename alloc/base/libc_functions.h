@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * libc's malloc family as libhomefree's own namespace binds it; another allocator may serve these
  * names. homefree uses it for memory that must not come from the heap, and for blocks that no known
@@ -8,8 +9,8 @@
  * is constant (libc_functions.c); a library that exports malloc itself has another one
  * (libc_functions_preload.c).
  */
-#ifndef HOMEFREE_LIBC_FUNCTIONS_H
-#define HOMEFREE_LIBC_FUNCTIONS_H
+#ifndef HOMEFREE_ALLOC_BASE_LIBC_FUNCTIONS_H
+#define HOMEFREE_ALLOC_BASE_LIBC_FUNCTIONS_H
 
 #include <stdbool.h>
 #include <stddef.h>

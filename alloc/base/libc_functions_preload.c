@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * libc's malloc family in a library that itself exports malloc (whole-process mode):
  * libc_functions.c would find that library's own functions. Used instead of that file.

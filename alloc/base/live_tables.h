@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The layout of tables that `homefree doctor --pid` reads in a running process, from outside
  * (loader/record/live_state.h). Each description is a constant beside the table that it describes,
@@ -7,8 +8,8 @@
  *
  * Owns nothing.
  */
-#ifndef HOMEFREE_LIVE_TABLES_H
-#define HOMEFREE_LIVE_TABLES_H
+#ifndef HOMEFREE_ALLOC_BASE_LIVE_TABLES_H
+#define HOMEFREE_ALLOC_BASE_LIVE_TABLES_H
 
 #include <stdint.h>
 

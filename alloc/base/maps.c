@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Parses /proc/self/maps, which it opens for the duration of a call. Owns nothing. See maps.h.
  */

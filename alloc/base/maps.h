@@ -1,10 +1,11 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The process's mappings as the kernel reports them, and safe reads of its memory.
  *
  * Owns nothing. Any thread, at any stage: no allocation, locks or stdio.
  */
-#ifndef HOMEFREE_MAPS_H
-#define HOMEFREE_MAPS_H
+#ifndef HOMEFREE_ALLOC_BASE_MAPS_H
+#define HOMEFREE_ALLOC_BASE_MAPS_H
 
 #include <stdbool.h>
 #include <stddef.h>

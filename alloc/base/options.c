@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The options in force, and their table as data. Owns hf_options, which the start of the heap
  * writes once and which is read-only afterwards; no lock. Any stage. It needs libc alone: the

@@ -1,11 +1,12 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The options of HOMEFREE_CONF, a comma-separated list of key:value pairs that options_parse.h
  * reads once while the heap starts.
  *
  * Owned by options.c; read-only, and so lock-free, once the heap has started.
  */
-#ifndef HOMEFREE_OPTIONS_H
-#define HOMEFREE_OPTIONS_H
+#ifndef HOMEFREE_ALLOC_BASE_OPTIONS_H
+#define HOMEFREE_ALLOC_BASE_OPTIONS_H
 
 #include <stdbool.h>
 #include <stddef.h>

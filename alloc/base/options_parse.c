@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Parses HOMEFREE_CONF; see options_parse.h. May run before constructors, so it uses neither the
  * heap nor stdio streams.

@@ -1,8 +1,9 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Reading HOMEFREE_CONF into the options (options.h). No state of its own.
  */
-#ifndef HOMEFREE_OPTIONS_PARSE_H
-#define HOMEFREE_OPTIONS_PARSE_H
+#ifndef HOMEFREE_ALLOC_BASE_OPTIONS_PARSE_H
+#define HOMEFREE_ALLOC_BASE_OPTIONS_PARSE_H
 
 #include "alloc/base/options.h"
 

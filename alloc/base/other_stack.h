@@ -1,9 +1,10 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Calls a function on another stack. Not makecontext(3): AddressSanitizer replaces swapcontext(),
  * and then writes a warning into every process. Owns nothing; any thread, any stage.
  */
-#ifndef HOMEFREE_OTHER_STACK_H
-#define HOMEFREE_OTHER_STACK_H
+#ifndef HOMEFREE_ALLOC_BASE_OTHER_STACK_H
+#define HOMEFREE_ALLOC_BASE_OTHER_STACK_H
 
 /* top: the end of the stack, a multiple of 16. On other processors the thread's own stack serves.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Libraries that are preloaded to change what a process sees define clock_gettime(), getpid(),
  * sysconf() and their kind (libfaketime, sysconfcpus, torsocks, mutrace). The heap calls these

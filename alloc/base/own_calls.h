@@ -1,6 +1,7 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* See own_calls.c. */
-#ifndef HOMEFREE_OWN_CALLS_H
-#define HOMEFREE_OWN_CALLS_H
+#ifndef HOMEFREE_ALLOC_BASE_OWN_CALLS_H
+#define HOMEFREE_ALLOC_BASE_OWN_CALLS_H
 
 /* Leads this library's own slots of the functions that the heap calls to libc, once. The first step
  * of a copy's start. */

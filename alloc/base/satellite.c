@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * See satellite.h. Owns the list of open satellites, whose head and members are sealed, where this
  * library lies, which its start writes once, and the lock under which a satellite begins; below it,

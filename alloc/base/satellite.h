@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Satellites: shared libraries that hold the parts of homefree which few processes need. They lie
  * next to this library, as libhomefree-NAME.so, and are opened when somebody first asks for them.
@@ -13,8 +14,8 @@
  * with the dynamic linker's lock held; not in a signal handler, nor with a lock of the heap. A
  * satellite stays for ever.
  */
-#ifndef HOMEFREE_SATELLITE_H
-#define HOMEFREE_SATELLITE_H
+#ifndef HOMEFREE_ALLOC_BASE_SATELLITE_H
+#define HOMEFREE_ALLOC_BASE_SATELLITE_H
 
 #include "alloc/base/fork_lock.h"
 #include "alloc/base/seal.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Owns the protection of the sealed section, and the futex that serialises writers. See seal.h.
  *

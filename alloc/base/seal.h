@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Sealed tables: the tables that homefree calls through, or that decide what it calls, are
  * read-only except while they change. Otherwise one stray or hostile write would turn the next
@@ -19,8 +20,8 @@
  * blocked from open to close, and the code in between may only store into sealed tables. fork(2)
  * leaves the tables closed in the child. Every function preserves errno.
  */
-#ifndef HOMEFREE_SEAL_H
-#define HOMEFREE_SEAL_H
+#ifndef HOMEFREE_ALLOC_BASE_SEAL_H
+#define HOMEFREE_ALLOC_BASE_SEAL_H
 
 #include <stdbool.h>
 #include <stddef.h>

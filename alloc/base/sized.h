@@ -1,10 +1,11 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Structs that cross the ABI begin with `size_t size`, which the caller sets to the size it was
  * compiled with. This helper alone implements the rule: it writes no field that the caller lacks,
  * and leaves the caller's `size` alone. Owns nothing; any thread, at any stage.
  */
-#ifndef HOMEFREE_SIZED_H
-#define HOMEFREE_SIZED_H
+#ifndef HOMEFREE_ALLOC_BASE_SIZED_H
+#define HOMEFREE_ALLOC_BASE_SIZED_H
 
 #include <stddef.h>
 #include <string.h>

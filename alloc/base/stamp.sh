@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-2-Clause
 # stamp.sh SOURCE OUTPUT DEPFILE VERSION: writes HF_BUILD_STAMP, the version and a hash of all
 # headers of libhomefree, by which the library and its satellites know that they are of one build
 # (satellite.h). The same source gives the same stamp.

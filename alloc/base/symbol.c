@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Finds the symbol nearest to an address. Owns nothing, takes no lock. See symbol.h.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Names the symbol at an address in a loaded object: from the dynamic symbols, or from the file's
  * symbol table, which holds the local ones unless it was stripped.
@@ -5,8 +6,8 @@
  * Owns nothing. For a process's last lines: takes no lock, allocates no memory; any thread, any
  * stage.
  */
-#ifndef HOMEFREE_SYMBOL_H
-#define HOMEFREE_SYMBOL_H
+#ifndef HOMEFREE_ALLOC_BASE_SYMBOL_H
+#define HOMEFREE_ALLOC_BASE_SYMBOL_H
 
 #include "alloc/base/dynlink.h"
 

@@ -1,11 +1,12 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The system calls of open(2), read(2), pread(2), write(2), close(2) and nanosleep(2), which in
  * libc are cancellation points. malloc() and free() must not be any: a thread that was cancelled
  * inside the heap would leave its locks taken and the fork gate occupied. Owns nothing; any thread,
  * at any stage, in signal handlers too. Results and errno as in libc.
  */
-#ifndef HOMEFREE_UNCANCELLED_H
-#define HOMEFREE_UNCANCELLED_H
+#ifndef HOMEFREE_ALLOC_BASE_UNCANCELLED_H
+#define HOMEFREE_ALLOC_BASE_UNCANCELLED_H
 
 #include <errno.h>
 #include <fcntl.h>

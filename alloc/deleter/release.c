@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Owns the records, the three counts and the table of pinned objects. No lock: a record belongs to
  * its references, and the thread that moves its state on from WAITING owns the pointer. The first

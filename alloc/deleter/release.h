@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Records of destructors: memory that will be freed once, later, by any thread and from any
  * library.
@@ -15,8 +16,8 @@
  * Instances of libhomefree (instance.h): the copy that is the heap creates all records, and so
  * counts them all; a record's operations run in the copy that created it, whichever copy is called.
  */
-#ifndef HOMEFREE_RELEASE_H
-#define HOMEFREE_RELEASE_H
+#ifndef HOMEFREE_ALLOC_DELETER_RELEASE_H
+#define HOMEFREE_ALLOC_DELETER_RELEASE_H
 
 #include "alloc/heap/internal.h"
 

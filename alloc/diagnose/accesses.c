@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* See accesses.h. */
 #include "alloc/diagnose/accesses.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Accesses to guarded samples (guarded_samples.h) that fault: an access to a freed block, or to
  * what lies around a block, becomes a finding at the very instruction, and then the program goes
@@ -6,8 +7,8 @@
  * Called by the handler of SIGSEGV, on any stack that has room for it. Owns nothing but a guard
  * against faults that repeat.
  */
-#ifndef HOMEFREE_ACCESSES_H
-#define HOMEFREE_ACCESSES_H
+#ifndef HOMEFREE_ALLOC_DIAGNOSE_ACCESSES_H
+#define HOMEFREE_ALLOC_DIAGNOSE_ACCESSES_H
 
 #include <signal.h>
 #include <stdbool.h>

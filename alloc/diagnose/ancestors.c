@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * See ancestors.h. An ancestor's report is a file that it has mapped. What /proc tells comes from
  * the kernel, but names of files and programs may hold anything.

@@ -1,8 +1,9 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The report of the processes that this one descends from. Owns nothing; one thread, at the start.
  */
-#ifndef HOMEFREE_ANCESTORS_H
-#define HOMEFREE_ANCESTORS_H
+#ifndef HOMEFREE_ALLOC_DIAGNOSE_ANCESTORS_H
+#define HOMEFREE_ALLOC_DIAGNOSE_ANCESTORS_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Owns the tables of pairs: the list of all tables, and which are free. The list only grows; a
  * table is given out and taken back under the records' lock. See counts.h.

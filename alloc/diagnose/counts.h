@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Counts the blocks that cross from one object to another, and what each object allocates. Each
  * thread has a table of its own in the report's file (report_file.h), so counting takes no lock and
@@ -7,8 +8,8 @@
  * Any thread, at any stage. A thread that finds its tables full, or that can have none, counts in a
  * shared table with atomic operations; pairs that find no room there are dropped.
  */
-#ifndef HOMEFREE_COUNTS_H
-#define HOMEFREE_COUNTS_H
+#ifndef HOMEFREE_ALLOC_DIAGNOSE_COUNTS_H
+#define HOMEFREE_ALLOC_DIAGNOSE_COUNTS_H
 
 #include "alloc/diagnose/report_format.h"
 

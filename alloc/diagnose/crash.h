@@ -1,11 +1,12 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Crashes inside a foreign allocator: the likely cause is a block of the heap that was passed to
  * that allocator's own free, which its object calls directly and nobody can see.
  *
  * Called by a signal handler. Allocates nothing, owns nothing.
  */
-#ifndef HOMEFREE_CRASH_H
-#define HOMEFREE_CRASH_H
+#ifndef HOMEFREE_ALLOC_DIAGNOSE_CRASH_H
+#define HOMEFREE_ALLOC_DIAGNOSE_CRASH_H
 
 #include <signal.h>
 

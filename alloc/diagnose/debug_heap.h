@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The debug heap: allocates and frees like the plain one, gives each block a footer, counts
  * who allocates and who frees, and finds faults. process.c and debug_heap_family.c are its entry
@@ -9,8 +10,8 @@
  * Any thread, at any stage. Owns nothing; calls the plain heap (plain.h) and takes no lock of its
  * own. errno survives a free.
  */
-#ifndef HOMEFREE_DEBUG_HEAP_H
-#define HOMEFREE_DEBUG_HEAP_H
+#ifndef HOMEFREE_ALLOC_DIAGNOSE_DEBUG_HEAP_H
+#define HOMEFREE_ALLOC_DIAGNOSE_DEBUG_HEAP_H
 
 #include "alloc/diagnose/event.h"
 

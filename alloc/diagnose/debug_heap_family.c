@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The malloc family of libhomefree-diagnose.so under homefree's own names, in place of
  * spans/heap_family.c's and start/family.c's. Modules that are linked with the shim call these.

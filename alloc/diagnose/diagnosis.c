@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Owns the beginning and the end of a diagnosis: reads HOMEFREE_DIAGNOSE, makes the report's
  * directory, registers what happens in forked children, and prints the summary.

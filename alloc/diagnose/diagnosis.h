@@ -1,8 +1,9 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Begins and ends the diagnosis of a process. diagnosis.c has the constructor and the destructor.
  */
-#ifndef HOMEFREE_DIAGNOSIS_H
-#define HOMEFREE_DIAGNOSIS_H
+#ifndef HOMEFREE_ALLOC_DIAGNOSE_DIAGNOSIS_H
+#define HOMEFREE_ALLOC_DIAGNOSE_DIAGNOSIS_H
 
 #include "alloc/diagnose/report_format.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Stacks of our own for signal handlers: the program's alternate stack may have room for little
  * more than a signal frame.
@@ -5,8 +6,8 @@
  * Owns two stacks. One thread at a time uses them, the second one for a signal that interrupts its
  * work on the first. Async-signal-safe.
  */
-#ifndef HOMEFREE_ELSEWHERE_H
-#define HOMEFREE_ELSEWHERE_H
+#ifndef HOMEFREE_ALLOC_DIAGNOSE_ELSEWHERE_H
+#define HOMEFREE_ALLOC_DIAGNOSE_ELSEWHERE_H
 
 #include <stdbool.h>
 

@@ -1,9 +1,10 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A call of the malloc family, and what was wrong with it: the words in which the units of
  * diagnose/ speak to each other. Owns nothing.
  */
-#ifndef HOMEFREE_EVENT_H
-#define HOMEFREE_EVENT_H
+#ifndef HOMEFREE_ALLOC_DIAGNOSE_EVENT_H
+#define HOMEFREE_ALLOC_DIAGNOSE_EVENT_H
 
 #include "alloc/diagnose/report_format.h"
 

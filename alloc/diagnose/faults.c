@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * See faults.h. Owns the constant table of which function frees which kind of block.
  */

@@ -1,11 +1,12 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Faults: judges a free by what is known of its block. debug_heap.c calls it; findings.h records.
  *
  * Any thread, at any stage; owns nothing. Looking for the owner of a pointer that no allocator is
  * known for reads /proc/self/maps.
  */
-#ifndef HOMEFREE_FAULTS_H
-#define HOMEFREE_FAULTS_H
+#ifndef HOMEFREE_ALLOC_DIAGNOSE_FAULTS_H
+#define HOMEFREE_ALLOC_DIAGNOSE_FAULTS_H
 
 #include "alloc/diagnose/event.h"
 #include "alloc/diagnose/footers.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Owns the list of findings and the counts by severity. Findings are added under the records' lock
  * and never removed, but in a forked child. See findings.h.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Findings: records what is wrong with a free, once for each rule and pair of sites, and counts
  * repetitions. The first one takes the stack of the free, and has later blocks of the allocating
@@ -5,8 +6,8 @@
  *
  * Any thread, at any stage. Takes the records' lock, allocates nothing, preserves errno.
  */
-#ifndef HOMEFREE_FINDINGS_H
-#define HOMEFREE_FINDINGS_H
+#ifndef HOMEFREE_ALLOC_DIAGNOSE_FINDINGS_H
+#define HOMEFREE_ALLOC_DIAGNOSE_FINDINGS_H
 
 #include "alloc/diagnose/event.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Footers: the last six bytes of every block of a debug heap. They tell which site allocated
  * the block, by which kind of function and with which size, and after the free which site freed it.
@@ -15,8 +16,8 @@
  *
  * Owns nothing. A footer belongs to whoever owns its block.
  */
-#ifndef HOMEFREE_FOOTERS_H
-#define HOMEFREE_FOOTERS_H
+#ifndef HOMEFREE_ALLOC_DIAGNOSE_FOOTERS_H
+#define HOMEFREE_ALLOC_DIAGNOSE_FOOTERS_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * homefree/diagnose.h in a diagnosed process. A part of a run knows how often each finding had
  * occurred when it began; later findings began at 0. The list of findings belongs to findings.c.

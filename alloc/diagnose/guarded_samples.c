@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * See guarded_samples.h. Owns the table of slots; a slot belongs to whoever moved its state to
  * BUSY.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Guarded samples: blocks that end at a page which nobody may touch, and whose own pages nobody may
  * touch once they are freed. An access to either is a fault, which accesses.h judges.
@@ -11,8 +12,8 @@
  * Takes no lock; any thread, at any stage, in signal handlers. A thread that forks while another
  * one frees a guarded sample leaves that slot unusable in the child.
  */
-#ifndef HOMEFREE_GUARDED_SAMPLES_H
-#define HOMEFREE_GUARDED_SAMPLES_H
+#ifndef HOMEFREE_ALLOC_DIAGNOSE_GUARDED_SAMPLES_H
+#define HOMEFREE_ALLOC_DIAGNOSE_GUARDED_SAMPLES_H
 
 #include "alloc/diagnose/event.h"
 #include "alloc/diagnose/footers.h"

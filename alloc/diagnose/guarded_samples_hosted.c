@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* See guarded_samples_hosted.h. */
 #include "alloc/diagnose/guarded_samples_hosted.h"
 

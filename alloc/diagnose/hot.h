@@ -1,11 +1,12 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The frequent cases of the debug heap, inlined into its entry points: what small.h can do.
  * Everything else is debug_heap.c's.
  *
  * The rules of debug_heap.h hold. Owns nothing.
  */
-#ifndef HOMEFREE_HOT_H
-#define HOMEFREE_HOT_H
+#ifndef HOMEFREE_ALLOC_DIAGNOSE_HOT_H
+#define HOMEFREE_ALLOC_DIAGNOSE_HOT_H
 
 #include "alloc/diagnose/debug_heap.h"
 #include "alloc/diagnose/sampling.h"

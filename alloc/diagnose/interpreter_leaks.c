@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* See interpreter_leaks.h. Owns, while it looks, what it looks for. */
 #include "alloc/diagnose/interpreter_leaks.h"
 

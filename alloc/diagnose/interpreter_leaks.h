@@ -1,9 +1,10 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What an interpreter that has ended left behind (interpreter-leak): live blocks that modules
  * allocated while their threads worked in it. Owns nothing afterwards.
  */
-#ifndef HOMEFREE_INTERPRETER_LEAKS_H
-#define HOMEFREE_INTERPRETER_LEAKS_H
+#ifndef HOMEFREE_ALLOC_DIAGNOSE_INTERPRETER_LEAKS_H
+#define HOMEFREE_ALLOC_DIAGNOSE_INTERPRETER_LEAKS_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * See interpreter_sites.h. A slot's place is its number; it is filled under the records' lock, read
  * without, and never emptied.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Sites of interpreters: the number of a block that a module allocated while its thread worked in
  * an interpreter stands for the site and for that interpreter, so that it is known what is left
@@ -7,8 +8,8 @@
  * Owns the table of these numbers, which are never used twice. Any thread; takes the records' lock
  * for a new number. What finds no room counts as allocated in no interpreter.
  */
-#ifndef HOMEFREE_INTERPRETER_SITES_H
-#define HOMEFREE_INTERPRETER_SITES_H
+#ifndef HOMEFREE_ALLOC_DIAGNOSE_INTERPRETER_SITES_H
+#define HOMEFREE_ALLOC_DIAGNOSE_INTERPRETER_SITES_H
 
 #include <stdint.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Owns the set of known sites, as hashes: a place that is taken for known by chance costs a stack.
  * See known_sites.h.

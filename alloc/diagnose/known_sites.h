@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Known sites: the allocating places of the findings in an earlier report (`--sites`). What a later
  * run allocates there is remembered with its stack from the first block on; where the finding was
@@ -5,8 +6,8 @@
  *
  * Read once, while the process starts; asking is for any thread, and takes no lock.
  */
-#ifndef HOMEFREE_KNOWN_SITES_H
-#define HOMEFREE_KNOWN_SITES_H
+#ifndef HOMEFREE_ALLOC_DIAGNOSE_KNOWN_SITES_H
+#define HOMEFREE_ALLOC_DIAGNOSE_KNOWN_SITES_H
 
 #include "alloc/diagnose/report_format.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* See leaks.h. Owns, while it looks, who freed blocks of each site. */
 #include "alloc/diagnose/leaks.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Leaks across objects (boundary-leak), looked for when a process exits. A live block is one if
  *
@@ -11,8 +12,8 @@
  *
  * Called once, by the thread that ends the process. Owns nothing afterwards.
  */
-#ifndef HOMEFREE_LEAKS_H
-#define HOMEFREE_LEAKS_H
+#ifndef HOMEFREE_ALLOC_DIAGNOSE_LEAKS_H
+#define HOMEFREE_ALLOC_DIAGNOSE_LEAKS_H
 
 /* Records the leaks. stack: from where on the calling thread's stack counts. */
 void hf_leaks_find(const void *stack);

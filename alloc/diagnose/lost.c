@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * hf_findings_lost() of homefree/diagnose.h: blocks that were allocated while a watch was open,
  * that nobody freed, and that nothing points to any more. Owns nothing; one thread at a time looks

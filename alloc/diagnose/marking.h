@@ -1,9 +1,10 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Marks a new block: writes its footer, and counts it for the object that allocated it. Owns the
  * constant table of kinds. Any thread, at any stage, for a block that is the caller's own.
  */
-#ifndef HOMEFREE_MARKING_H
-#define HOMEFREE_MARKING_H
+#ifndef HOMEFREE_ALLOC_DIAGNOSE_MARKING_H
+#define HOMEFREE_ALLOC_DIAGNOSE_MARKING_H
 
 #include "alloc/diagnose/counts.h"
 #include "alloc/diagnose/event.h"

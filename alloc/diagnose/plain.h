@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The plain heap beneath the diagnosed one: what the front end implements (heap/front_end.h), under
  * the names that rename.txt gives it in libhomefree-diagnose.so. Everything above calls the names
@@ -5,8 +6,8 @@
  *
  * Owns nothing. The rules of that header hold.
  */
-#ifndef HOMEFREE_PLAIN_H
-#define HOMEFREE_PLAIN_H
+#ifndef HOMEFREE_ALLOC_DIAGNOSE_PLAIN_H
+#define HOMEFREE_ALLOC_DIAGNOSE_PLAIN_H
 
 #include "alloc/heap/front_end.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What libhomefree-diagnose.so exports in front of libc and the C++ runtime: the malloc family and
  * the operators, each a function of its own, so that the name in the caller's slot says which one

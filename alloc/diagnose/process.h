@@ -1,10 +1,11 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What the malloc family and the operators of a diagnosed process tell other units.
  *
  * Any thread, at any stage; takes no lock.
  */
-#ifndef HOMEFREE_DIAGNOSE_PROCESS_H
-#define HOMEFREE_DIAGNOSE_PROCESS_H
+#ifndef HOMEFREE_ALLOC_DIAGNOSE_PROCESS_H
+#define HOMEFREE_ALLOC_DIAGNOSE_PROCESS_H
 
 #include <stdbool.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* See python_calls.h. Owns the function that answers, sealed. */
 #include "alloc/diagnose/python_calls.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What CPython's hooks (loader/diagnose) tell the debug heap: the block that the interpreter is
  * freeing or resizing in the calling thread. CPython passes a block that its allocator does not
@@ -6,8 +7,8 @@
  *
  * Owns that for each thread. Any thread, at any stage.
  */
-#ifndef HOMEFREE_PYTHON_CALLS_H
-#define HOMEFREE_PYTHON_CALLS_H
+#ifndef HOMEFREE_ALLOC_DIAGNOSE_PYTHON_CALLS_H
+#define HOMEFREE_ALLOC_DIAGNOSE_PYTHON_CALLS_H
 
 #include "alloc/diagnose/event.h"
 

@@ -1,11 +1,12 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Python frames in the stacks of a report. Where they lie is known to a higher layer
  * (loader/diagnose/python_frames.h), which hands its functions in.
  *
  * Owns those functions, sealed. Any thread, at any stage; no lock, no allocation.
  */
-#ifndef HOMEFREE_PYTHON_STACK_H
-#define HOMEFREE_PYTHON_STACK_H
+#ifndef HOMEFREE_ALLOC_DIAGNOSE_PYTHON_STACK_H
+#define HOMEFREE_ALLOC_DIAGNOSE_PYTHON_STACK_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * See reachable.h. Owns the list of ranges, a bit for each 8 bytes of the region, and the list of
  * blocks that are still to be read.

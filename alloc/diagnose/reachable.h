@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Which live blocks of the heap the process can still reach: those that a word in its writable
  * memory outside the heap points to or into, or a word in such a block. Conservative: a number that
@@ -8,8 +9,8 @@
  * Reads memory without faulting, allocates nothing from the process. Owns its memory between begin
  * and end.
  */
-#ifndef HOMEFREE_REACHABLE_H
-#define HOMEFREE_REACHABLE_H
+#ifndef HOMEFREE_ALLOC_DIAGNOSE_REACHABLE_H
+#define HOMEFREE_ALLOC_DIAGNOSE_REACHABLE_H
 
 #include "alloc/diagnose/footers.h"
 

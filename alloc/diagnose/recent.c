@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Owns the tables' memory: several tables at a time are mapped, and stay. See recent.h.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Recent calls: what a thread remembers of the places where it allocated and freed, so that the
  * frequent case needs one lookup for the site, the footer and the counter. Each thread has a table
@@ -9,8 +10,8 @@
  * Any thread, at any stage. Taking a table and forgetting need the records' lock; the rest takes
  * none.
  */
-#ifndef HOMEFREE_RECENT_H
-#define HOMEFREE_RECENT_H
+#ifndef HOMEFREE_ALLOC_DIAGNOSE_RECENT_H
+#define HOMEFREE_ALLOC_DIAGNOSE_RECENT_H
 
 #include "alloc/diagnose/event.h"
 #include "alloc/diagnose/footers.h"

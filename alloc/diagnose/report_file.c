@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Owns the memory of the records, the file, and the records' lock. See report_file.h.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The report of this process, as report_format.h describes it: memory that becomes a file.
  *
@@ -13,8 +14,8 @@
  * thread takes the lock over; what it had not published is lost. So everything may be called by any
  * thread, at any stage after hf_report_begin(), also under the locks of other allocators.
  */
-#ifndef HOMEFREE_REPORT_FILE_H
-#define HOMEFREE_REPORT_FILE_H
+#ifndef HOMEFREE_ALLOC_DIAGNOSE_REPORT_FILE_H
+#define HOMEFREE_ALLOC_DIAGNOSE_REPORT_FILE_H
 
 #include "alloc/diagnose/report_format.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The file that a diagnosed process writes, and that `homefree report` reads. This is the only
  * description of the format. The process maps the file and stores into it, so that whatever it
@@ -14,8 +15,8 @@
  *
  * Owns nothing.
  */
-#ifndef HOMEFREE_REPORT_FORMAT_H
-#define HOMEFREE_REPORT_FORMAT_H
+#ifndef HOMEFREE_ALLOC_DIAGNOSE_REPORT_FORMAT_H
+#define HOMEFREE_ALLOC_DIAGNOSE_REPORT_FORMAT_H
 
 #include <stdbool.h>
 #include <stdint.h>

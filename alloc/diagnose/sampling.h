@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Sampling: which allocations get a block behind a guard page (guarded_samples.h), and when
  * something is done now and then on the way (timeline.h). Each thread counts its allocations down;
@@ -5,8 +6,8 @@
  *
  * Owns the countdowns and the pace. Any thread, at any stage, without a lock.
  */
-#ifndef HOMEFREE_SAMPLING_H
-#define HOMEFREE_SAMPLING_H
+#ifndef HOMEFREE_ALLOC_DIAGNOSE_SAMPLING_H
+#define HOMEFREE_ALLOC_DIAGNOSE_SAMPLING_H
 
 #include <stdbool.h>
 #include <stddef.h>

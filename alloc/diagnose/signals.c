@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * See signals.h. Owns which dispositions are ours; the kernel holds them. A program that resets a
  * signal to SIG_DFL gets our handler back, so that the end is recorded after its own handler too.

@@ -1,10 +1,11 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The signals by which a process crashes. Where the program has no handler for one, ours records
  * the end, and then the signal takes its usual course. The program does not see that handler: it
  * reads SIG_DFL, as it would without us. Rust's runtime and others install theirs only then.
  */
-#ifndef HOMEFREE_SIGNALS_H
-#define HOMEFREE_SIGNALS_H
+#ifndef HOMEFREE_ALLOC_DIAGNOSE_SIGNALS_H
+#define HOMEFREE_ALLOC_DIAGNOSE_SIGNALS_H
 
 #include <signal.h>
 #include <stdbool.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Owns the table of sites and the table of objects. Entries appear under the records' lock and are
  * read without. See sites.h.

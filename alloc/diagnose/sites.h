@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Sites: the places in the process's code that call the malloc family. A block remembers by number
  * who allocated it; the report's file says what the number means.
@@ -5,8 +6,8 @@
  * Looking a known site up takes no lock and no system call. A new one is recorded under the
  * records' lock. Any thread, at any stage.
  */
-#ifndef HOMEFREE_SITES_H
-#define HOMEFREE_SITES_H
+#ifndef HOMEFREE_ALLOC_DIAGNOSE_SITES_H
+#define HOMEFREE_ALLOC_DIAGNOSE_SITES_H
 
 #include "alloc/diagnose/report_format.h"
 

@@ -1,11 +1,12 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Small blocks of the debug heap, as far as one lookup each tells what to do with them: of the
  * plain heap for the block, of the recent calls for the rest (recent.h).
  *
  * Any thread, at any stage. Owns nothing, takes no lock.
  */
-#ifndef HOMEFREE_SMALL_BLOCKS_H
-#define HOMEFREE_SMALL_BLOCKS_H
+#ifndef HOMEFREE_ALLOC_DIAGNOSE_SMALL_BLOCKS_H
+#define HOMEFREE_ALLOC_DIAGNOSE_SMALL_BLOCKS_H
 
 #include "alloc/diagnose/marking.h"
 #include "alloc/spans/lookup.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Owns the table of deep sites: a slot's place is its number. Slots are filled under the records'
  * lock, read without, and never emptied. See stacks.h.

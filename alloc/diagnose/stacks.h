@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Stacks in the report, and deep sites. At a site whose blocks were found in a fault, in this run
  * or in an earlier one, each block gets the number of a deep site: the site and the stack that
@@ -6,8 +7,8 @@
  * Any thread, at any stage. Takes the records' lock only for a stack that was not seen before. A
  * stack that finds no room is left out.
  */
-#ifndef HOMEFREE_STACKS_H
-#define HOMEFREE_STACKS_H
+#ifndef HOMEFREE_ALLOC_DIAGNOSE_STACKS_H
+#define HOMEFREE_ALLOC_DIAGNOSE_STACKS_H
 
 #include <stdbool.h>
 #include <stddef.h>

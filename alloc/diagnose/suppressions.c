@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Owns the list of suppressions, whose text is the file's contents in memory. See suppressions.h.
  */

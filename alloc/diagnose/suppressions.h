@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Suppressions: findings that the user, or homefree itself, knows and does not want to see.
  *
@@ -7,8 +8,8 @@
  *
  * Any thread, at any stage, without a lock: the list is complete before the process starts threads.
  */
-#ifndef HOMEFREE_SUPPRESSIONS_H
-#define HOMEFREE_SUPPRESSIONS_H
+#ifndef HOMEFREE_ALLOC_DIAGNOSE_SUPPRESSIONS_H
+#define HOMEFREE_ALLOC_DIAGNOSE_SUPPRESSIONS_H
 
 #include "alloc/diagnose/event.h"
 

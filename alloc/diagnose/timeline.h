@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The timeline: live bytes of each object's blocks, written into the report now and then. A moment
  * is taken by whichever thread has its turn (sampling.h) when it is due, so a process that does not
@@ -9,8 +10,8 @@
  *
  * Any thread, at any stage; takes the records' lock when a moment is due. Owns what it wrote last.
  */
-#ifndef HOMEFREE_TIMELINE_H
-#define HOMEFREE_TIMELINE_H
+#ifndef HOMEFREE_ALLOC_DIAGNOSE_TIMELINE_H
+#define HOMEFREE_ALLOC_DIAGNOSE_TIMELINE_H
 
 #include <stdint.h>
 

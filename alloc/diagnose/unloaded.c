@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * See unloaded.h. Owns, for each number of a foreign allocator, where its object lay. Entries are
  * written by whoever closes an object; two threads that do so at once write the same.

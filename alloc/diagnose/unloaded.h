@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Foreign allocators whose object has been unloaded: whose blocks are still there, although the
  * code that could free them is gone.
@@ -8,8 +9,8 @@
  *
  * Any thread, at any stage, without a lock of its own.
  */
-#ifndef HOMEFREE_UNLOADED_H
-#define HOMEFREE_UNLOADED_H
+#ifndef HOMEFREE_ALLOC_DIAGNOSE_UNLOADED_H
+#define HOMEFREE_ALLOC_DIAGNOSE_UNLOADED_H
 
 #include "alloc/owner/foreign.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * See unwind.h. Owns, for each thread, the walk that is under way.
  *

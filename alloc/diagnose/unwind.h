@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The calling thread's stack: the seam to the unwinder of the compiler's runtime (libgcc_eh), which
  * is linked statically. unwind.c finds the unwind information for it, so that nothing here locks or
@@ -8,8 +9,8 @@
  * followed with call_frames.h, which asks the kernel for each word, and ends at a signal's. Before
  * glibc 2.35 every stack is empty, because finding an object would take the loader's lock.
  */
-#ifndef HOMEFREE_UNWIND_H
-#define HOMEFREE_UNWIND_H
+#ifndef HOMEFREE_ALLOC_DIAGNOSE_UNWIND_H
+#define HOMEFREE_ALLOC_DIAGNOSE_UNWIND_H
 
 #include <stdbool.h>
 #include <stddef.h>

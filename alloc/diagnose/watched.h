@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What watches (trace/watch.h) record of the debug heap: each block with the size that was
  * asked for, and the object whose code called. The plain heap below would report itself as called
@@ -6,8 +7,8 @@
  * While a watch is open, all calls leave the frequent paths (heap/front_end.h), so nothing is
  * tested there. Any thread, at any stage. Owns nothing.
  */
-#ifndef HOMEFREE_WATCHED_H
-#define HOMEFREE_WATCHED_H
+#ifndef HOMEFREE_ALLOC_DIAGNOSE_WATCHED_H
+#define HOMEFREE_ALLOC_DIAGNOSE_WATCHED_H
 
 #include "alloc/diagnose/event.h"
 #include "alloc/diagnose/plain.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Ends the process with one line that names the corruption which the front end found (front_end.h).
  * Owns nothing, takes no lock. Any thread, at any stage, inside the gate or outside.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Owns the gate's cells and the count of forks under way, which all threads share as atomics; there
  * is no lock. heap/fork_gate.h describes the gate and says what may be called when;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The gate that fork(2) closes. It keeps the heap consistent in a forked child, although no lock of
  * the heap is held while other libraries' atfork handlers run.
@@ -19,8 +20,8 @@
  * one share the first. Entering costs one exchange. heap/fork_gate.c owns the cells; any thread may
  * enter at any stage, in signal handlers too.
  */
-#ifndef HOMEFREE_FORK_GATE_H
-#define HOMEFREE_FORK_GATE_H
+#ifndef HOMEFREE_ALLOC_HEAP_FORK_GATE_H
+#define HOMEFREE_ALLOC_HEAP_FORK_GATE_H
 
 #include <stdbool.h>
 #include <stddef.h>

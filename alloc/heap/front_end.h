@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The only interface between the heap's front end (alloc/spans) and the rest of alloc/, which sees
  * nothing else of it.
@@ -8,8 +9,8 @@
  *
  * Terms: see heap/internal.h.
  */
-#ifndef HOMEFREE_FRONT_END_H
-#define HOMEFREE_FRONT_END_H
+#ifndef HOMEFREE_ALLOC_HEAP_FRONT_END_H
+#define HOMEFREE_ALLOC_HEAP_FRONT_END_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A set of holes is a treap ordered by address. Every node records the largest hole in its subtree,
  * so that finding the lowest hole that fits does not visit them all. Nodes come from what the owner

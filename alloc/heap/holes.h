@@ -1,10 +1,11 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Sets of free address ranges: sorted, merged with their neighbours, and handed out first-fit from
  * the lowest address, or as the caller chooses. The free parts of the region are one (region.c); a
  * satellite may have others. Whoever has a set locks it.
  */
-#ifndef HOMEFREE_HOLES_H
-#define HOMEFREE_HOLES_H
+#ifndef HOMEFREE_ALLOC_HEAP_HOLES_H
+#define HOMEFREE_ALLOC_HEAP_HOLES_H
 
 #include <stdbool.h>
 #include <stddef.h>

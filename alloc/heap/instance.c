@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Owns this copy's record, hf_forward, the table of functions that other copies call, and whether
  * this copy has started. start/start.c decides what the copy becomes and fills these in, once,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * One heap per process: which instance of libhomefree is the heap, and what copies know of each
  * other.
@@ -15,8 +16,8 @@
  * Limit: before glibc 2.35, namespaces other than the first are invisible; a copy there becomes a
  * heap of its own.
  */
-#ifndef HOMEFREE_INSTANCE_H
-#define HOMEFREE_INSTANCE_H
+#ifndef HOMEFREE_ALLOC_HEAP_INSTANCE_H
+#define HOMEFREE_ALLOC_HEAP_INSTANCE_H
 
 #include "alloc/heap/internal.h"
 

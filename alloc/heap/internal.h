@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Declarations that all of alloc/ shares, and its vocabulary. Owns nothing.
  *
@@ -12,8 +13,8 @@
  *                    forward to it or, if it is incompatible, to libc; instance.c
  * start              turning a copy into the heap or a forwarder
  */
-#ifndef HOMEFREE_INTERNAL_H
-#define HOMEFREE_INTERNAL_H
+#ifndef HOMEFREE_ALLOC_HEAP_INTERNAL_H
+#define HOMEFREE_ALLOC_HEAP_INTERNAL_H
 
 #define HF_NO_INLINE
 #include <homefree/homefree.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Owns the region's bounds, the tables below it, and which parts of the region are in use. All
  * threads share it through hf_region_map() and hf_region_unmap(); `lock` guards everything. The

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The region: the one address range that holds all of the heap's pages.
  *
@@ -5,8 +6,8 @@
  * may map nothing elsewhere. The region is reserved in steps, without memory behind it, grows at
  * its end and never shrinks. region.c owns it and locks it.
  */
-#ifndef HOMEFREE_REGION_H
-#define HOMEFREE_REGION_H
+#ifndef HOMEFREE_ALLOC_HEAP_REGION_H
+#define HOMEFREE_ALLOC_HEAP_REGION_H
 
 #include "alloc/heap/internal.h"
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Writes the manual pages of section 3 from the comments of the public headers.
 
 Usage: pages.py --list HEADER...           prints the names of all pages

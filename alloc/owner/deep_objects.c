@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * See deep_objects.h. Whoever notes an object has the loader's lock; whoever asks has none, but
  * keeps the object loaded, and the entry of a loaded object does not change.

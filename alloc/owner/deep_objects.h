@@ -1,9 +1,10 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Objects opened with RTLD_DEEPBIND, which get libc's and the C++ runtime's functions although
  * another object's come first. Owns their list; any thread.
  */
-#ifndef HOMEFREE_DEEP_OBJECTS_H
-#define HOMEFREE_DEEP_OBJECTS_H
+#ifndef HOMEFREE_ALLOC_OWNER_DEEP_OBJECTS_H
+#define HOMEFREE_ALLOC_OWNER_DEEP_OBJECTS_H
 
 #include <link.h>
 #include <stdbool.h>

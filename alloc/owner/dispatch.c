@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Sends foreign pointers home. Owns two flags, written once at libhomefree's start and read without
  * a lock. Callable at any stage.

@@ -1,11 +1,12 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Sends a foreign pointer home: finds the owner (foreign.h) and calls it, checks pointers without
  * an owner first (static_data.h), and reports to open watches. A copy that forwards lets the heap's
  * copy look for the owner first. Any thread, at any stage; takes no
  * lock.
  */
-#ifndef HOMEFREE_DISPATCH_H
-#define HOMEFREE_DISPATCH_H
+#ifndef HOMEFREE_ALLOC_OWNER_DISPATCH_H
+#define HOMEFREE_ALLOC_OWNER_DISPATCH_H
 
 #include "alloc/heap/instance.h"
 #include "alloc/owner/foreign.h"

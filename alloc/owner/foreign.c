@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Owns the table of foreign allocators. One thread reserves a number, fills its entry and publishes
  * it; all threads read without a lock; published entries stay for ever. Callable at any stage.

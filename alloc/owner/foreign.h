@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Foreign pointers: which allocator frees a block that the heap does not own. dispatch.h then
  * calls it. foreign.c owns the table; reading it takes no lock.
@@ -27,8 +28,8 @@
  * routed too (foreign_pages.h records each page's owner), and by the allocator's own answer, if it
  * has a function that can be asked.
  */
-#ifndef HOMEFREE_FOREIGN_H
-#define HOMEFREE_FOREIGN_H
+#ifndef HOMEFREE_ALLOC_OWNER_FOREIGN_H
+#define HOMEFREE_ALLOC_OWNER_FOREIGN_H
 
 #include "alloc/base/live_tables.h"
 #include "alloc/heap/internal.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Owns the table of foreign pages: its root, and leaves that are allocated by mmap(2), published by
  * compare-and-exchange and never freed. Any thread, without a lock. See foreign_pages.h.

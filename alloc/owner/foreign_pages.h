@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The table of foreign pages: a one-byte number for each page of 4 KiB that another allocator has
  * mapped. foreign_pages.c owns it.
@@ -8,8 +9,8 @@
  * So writing is also safe in mmap(2)'s stand-in, which may run in a signal handler, and across
  * fork.
  */
-#ifndef HOMEFREE_FOREIGN_PAGES_H
-#define HOMEFREE_FOREIGN_PAGES_H
+#ifndef HOMEFREE_ALLOC_OWNER_FOREIGN_PAGES_H
+#define HOMEFREE_ALLOC_OWNER_FOREIGN_PAGES_H
 
 #include <stdbool.h>
 #include <stddef.h>

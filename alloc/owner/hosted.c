@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Owns the map of lent pages, whose memory is the region's, and the list of hosted allocators,
  * which only grows; `lock` guards it. A map entry is written only by the thread that lends or takes

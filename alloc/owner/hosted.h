@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Hosted allocators: allocators that keep their own books on pages of the region.
  *
@@ -9,8 +10,8 @@
  * made when pages are first lent; until then a lookup costs one load. hosted.c owns and locks
  * it.
  */
-#ifndef HOMEFREE_HOSTED_H
-#define HOMEFREE_HOSTED_H
+#ifndef HOMEFREE_ALLOC_OWNER_HOSTED_H
+#define HOMEFREE_ALLOC_OWNER_HOSTED_H
 
 #include "alloc/heap/internal.h"
 

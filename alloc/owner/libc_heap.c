@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Recognises glibc's heap from its data in memory. Owns hf_libc_heap_break_is_shared; takes no
  * lock. See libc_heap.h.

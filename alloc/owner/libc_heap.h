@@ -1,9 +1,10 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The seam to glibc's malloc, as far as its data can be read in memory: whether it owns an address,
  * and which block holds it. No other file knows its chunk layout. Any thread, at any stage.
  */
-#ifndef HOMEFREE_LIBC_HEAP_H
-#define HOMEFREE_LIBC_HEAP_H
+#ifndef HOMEFREE_ALLOC_OWNER_LIBC_HEAP_H
+#define HOMEFREE_ALLOC_OWNER_LIBC_HEAP_H
 
 #include "alloc/base/maps.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Finds the owner of an address. Owns nothing, allocates nothing and takes no lock of the heap;
  * only pthread_getattr_np(), called for an address in the mapping of this thread's stack, does

@@ -1,8 +1,9 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Finds the owner of an address. Owns nothing; takes no lock of the heap.
  */
-#ifndef HOMEFREE_OWNER_H
-#define HOMEFREE_OWNER_H
+#ifndef HOMEFREE_ALLOC_OWNER_OWNER_H
+#define HOMEFREE_ALLOC_OWNER_OWNER_H
 
 #include <homefree/homefree.h>
 

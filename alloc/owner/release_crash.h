@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Whether a thread crashed while an allocator inside an object was given another allocator's block:
  * the object calls that allocator's own free directly, so nobody can see the call. What such an
@@ -6,8 +7,8 @@
  * Owns nothing, allocates nothing, takes no lock. For handlers of signals. Finds nothing before
  * glibc 2.35.
  */
-#ifndef HOMEFREE_RELEASE_CRASH_H
-#define HOMEFREE_RELEASE_CRASH_H
+#ifndef HOMEFREE_ALLOC_OWNER_RELEASE_CRASH_H
+#define HOMEFREE_ALLOC_OWNER_RELEASE_CRASH_H
 
 #include <link.h>
 #include <signal.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Reads another jemalloc's rtree. Owns nothing, takes no lock. See rtree.h.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Reads another jemalloc's rtree in place: which addresses it owns, without calling it.
  *
@@ -12,8 +13,8 @@
  *
  * Nothing is owned here. Reading needs no lock; any thread, signal handlers included.
  */
-#ifndef HOMEFREE_RTREE_H
-#define HOMEFREE_RTREE_H
+#ifndef HOMEFREE_ALLOC_OWNER_RTREE_H
+#define HOMEFREE_ALLOC_OWNER_RTREE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Reports frees of static data and stacks. Owns the flag that the warning was given. See
  * static_data.h.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Detects free() of pointers that no allocator returned: static data and stacks.
  *
@@ -13,8 +14,8 @@
  *
  * static_data.c owns one flag and takes no lock. Any thread, at any stage.
  */
-#ifndef HOMEFREE_STATIC_DATA_H
-#define HOMEFREE_STATIC_DATA_H
+#ifndef HOMEFREE_ALLOC_OWNER_STATIC_DATA_H
+#define HOMEFREE_ALLOC_OWNER_STATIC_DATA_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * See beneath.h. Owns the seats, each with a lock of its own, above all of jemalloc's; and the list
  * of the addresses that jemalloc has for its books, which only grows, under jemalloc's locks; and

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What lies beneath jemalloc: the functions of libc that it calls and that must be ours. Its
  * archive calls them by our names (names.txt), so that nothing of it is modified.
@@ -7,8 +8,8 @@
  * it when it ends or is not there in a forked child; and there is neither thread-local storage,
  * for which a library that is loaded late may find no room, nor a pthread key.
  */
-#ifndef HOMEFREE_BENEATH_H
-#define HOMEFREE_BENEATH_H
+#ifndef HOMEFREE_ALLOC_PAGES_BENEATH_H
+#define HOMEFREE_ALLOC_PAGES_BENEATH_H
 
 #include <stdbool.h>
 #include <stdint.h>

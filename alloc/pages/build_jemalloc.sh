@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-2-Clause
 # Makes jemalloc a private static library; nothing of it is modified.
 #
 #   build_jemalloc.sh SOURCE NAMES WORK CC AR OBJCOPY ARCHIVE

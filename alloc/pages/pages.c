@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * jemalloc, behind pages.h: its arena 0, whose extents lie in the region and return there as soon
  * as they are purged, so that it retains no addresses. Owns the hooks and the counts, and the first

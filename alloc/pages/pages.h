@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Pages of the region: the seam to jemalloc, which keeps the books of pages and is not modified.
  * Nothing else of jemalloc is visible to homefree, and nothing of homefree to jemalloc, but the
@@ -7,8 +8,8 @@
  * has succeeded; they take jemalloc's locks, and below them the region's. They do not check what
  * they are given: spans/ does that first.
  */
-#ifndef HOMEFREE_PAGES_H
-#define HOMEFREE_PAGES_H
+#ifndef HOMEFREE_ALLOC_PAGES_PAGES_H
+#define HOMEFREE_ALLOC_PAGES_PAGES_H
 
 #include <stdbool.h>
 #include <stddef.h>

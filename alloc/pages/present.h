@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Pages that are made present before they are used, because many at once cost a fraction of one
  * fault each: in proportion to what is in use, so that a small program stays small. Nothing of it
@@ -8,8 +9,8 @@
  * sandbox may then forbid it, and end the process. The other functions: any thread, without a lock,
  * for pages that the caller has. They do nothing if the kernel refuses.
  */
-#ifndef HOMEFREE_PRESENT_H
-#define HOMEFREE_PRESENT_H
+#ifndef HOMEFREE_ALLOC_PAGES_PRESENT_H
+#define HOMEFREE_ALLOC_PAGES_PRESENT_H
 
 #include <stddef.h>
 

@@ -1,10 +1,11 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Between libhomefree and its satellite libhomefree-cuda: what each calls of the other, and nothing
  * else. The satellite has spaces (homefree/space.h), the seam to CUDA, and the record of what CUDA
  * gave to others; space_calls.h opens it. Both tables are constant.
  */
-#ifndef HOMEFREE_CUDA_SATELLITE_H
-#define HOMEFREE_CUDA_SATELLITE_H
+#ifndef HOMEFREE_ALLOC_SPACE_CUDA_SATELLITE_H
+#define HOMEFREE_ALLOC_SPACE_CUDA_SATELLITE_H
 
 #include "alloc/base/fatal.h"
 #include "alloc/base/options.h"

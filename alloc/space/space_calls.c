@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * See space_calls.h. Owns the sealed table of the satellite's functions and the handed-in function,
  * and why the satellite could not be opened; a fork lock guards that text. Any stage after the
@@ -24,7 +25,7 @@ union hf_cuda_sealed hf_cuda_sealed HF_SEALED = {
 };
 
 static pthread_mutex_t HF_FORK_LOCK lock = PTHREAD_MUTEX_INITIALIZER;
-static char why_not[512]; /* always ends with a zero byte */
+static char why_not[1024]; /* always ends with a zero byte */
 static _Atomic(uint64_t) lent;
 
 /* ---- the satellite ---- */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Spaces as libhomefree knows them: it opens the satellite that has them (cuda_satellite.h), tells
  * watches what that hands out, and answers where there is none. Owns the satellite's table.
@@ -6,8 +7,8 @@
  * first gives memory to others: a process that does neither never opens it. All functions are those
  * of the copy that is the heap.
  */
-#ifndef HOMEFREE_SPACE_CALLS_H
-#define HOMEFREE_SPACE_CALLS_H
+#ifndef HOMEFREE_ALLOC_SPACE_SPACE_CALLS_H
+#define HOMEFREE_ALLOC_SPACE_SPACE_CALLS_H
 
 #include "alloc/base/satellite.h"
 #include "alloc/base/seal.h"

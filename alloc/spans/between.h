@@ -1,8 +1,9 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What the files of this directory share beyond their headers. The rules of span.h hold.
  */
-#ifndef HOMEFREE_SPANS_BETWEEN_H
-#define HOMEFREE_SPANS_BETWEEN_H
+#ifndef HOMEFREE_ALLOC_SPANS_BETWEEN_H
+#define HOMEFREE_ALLOC_SPANS_BETWEEN_H
 
 #include "alloc/spans/span.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Blocks of spans, where the fast paths (small.h) do not do. See span.h. Owns nothing.
  */

@@ -1,10 +1,11 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * How a call enters the heap where the fast paths end: through the fork gate
  * (heap/fork_gate.h). Every call that takes a lock of the heap begins so. Owns nothing; any
  * thread, at any stage, in signal handlers too.
  */
-#ifndef HOMEFREE_CALL_H
-#define HOMEFREE_CALL_H
+#ifndef HOMEFREE_ALLOC_SPANS_CALL_H
+#define HOMEFREE_ALLOC_SPANS_CALL_H
 
 #include "alloc/heap/fork_gate.h"
 #include "alloc/spans/local.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * See classes.h. The compiler makes the tables from one list of the sizes.
  */

@@ -1,11 +1,12 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Size classes of blocks in spans: multiples of 16 to 256 bytes, then eight a doubling to 32 KiB,
  * so that at most an eighth of a block is unused; and one each for 1 KiB and for a page with a
  * header, of which SQLite has most of its memory. Class 0 is for blocks of no bytes, whose pages
  * nobody may touch. Constants only.
  */
-#ifndef HOMEFREE_CLASSES_H
-#define HOMEFREE_CLASSES_H
+#ifndef HOMEFREE_ALLOC_SPANS_CLASSES_H
+#define HOMEFREE_ALLOC_SPANS_CLASSES_H
 
 #include "alloc/spans/entry.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The table of entries: for each 32 KiB of the region (a unit), what a free must know of the block
  * that it is given. An entry's memory exists as far as the region does (heap/region.h). All zero:
@@ -10,8 +11,8 @@
  * memory of its own, far from the blocks: nothing that a program writes into its blocks or behind
  * them reaches it.
  */
-#ifndef HOMEFREE_ENTRY_H
-#define HOMEFREE_ENTRY_H
+#ifndef HOMEFREE_ALLOC_SPANS_ENTRY_H
+#define HOMEFREE_ALLOC_SPANS_ENTRY_H
 
 #include "alloc/heap/internal.h"
 

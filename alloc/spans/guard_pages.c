@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * See guard_pages.h. Owns the number of mappings made.
  */

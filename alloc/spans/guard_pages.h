@@ -1,10 +1,11 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What HOMEFREE_CONF=checks:hardened and checks:full consist of (hardened.h), and their pages that
  * nobody may touch.
  * guard_pages.c owns hf_hardened, written once, by hf_hardened_start(). Inside the gate.
  */
-#ifndef HOMEFREE_GUARD_PAGES_H
-#define HOMEFREE_GUARD_PAGES_H
+#ifndef HOMEFREE_ALLOC_SPANS_GUARD_PAGES_H
+#define HOMEFREE_ALLOC_SPANS_GUARD_PAGES_H
 
 #include <stdbool.h>
 #include <stddef.h>

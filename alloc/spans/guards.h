@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Guards of HOMEFREE_CONF=checks:hardened and checks:full: bytes behind the requested size that a
  * write past a block's end changes, and the requested size itself, sealed, in the block's last
@@ -10,8 +11,8 @@
  * Owns the secrets and the guard's sizes, written once, by hf_guards_start(). The functions may be
  * called in any thread on a block that the caller owns; hf_guard_is_whole() on any.
  */
-#ifndef HOMEFREE_GUARDS_H
-#define HOMEFREE_GUARDS_H
+#ifndef HOMEFREE_ALLOC_SPANS_GUARDS_H
+#define HOMEFREE_ALLOC_SPANS_GUARDS_H
 
 #include "alloc/spans/entry.h"
 

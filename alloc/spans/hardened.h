@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * HOMEFREE_CONF=checks:hardened and checks:full: small blocks lie at random places, have guards
  * (guards.h) that the free of the block behind looks at too, are cleared when they are freed, wait
@@ -13,8 +14,8 @@
  * Owns the large blocks that wait, under a lock of its own. All functions: inside the gate, unless
  * stated otherwise.
  */
-#ifndef HOMEFREE_HARDENED_H
-#define HOMEFREE_HARDENED_H
+#ifndef HOMEFREE_ALLOC_SPANS_HARDENED_H
+#define HOMEFREE_ALLOC_SPANS_HARDENED_H
 
 #include "alloc/spans/guard_pages.h"
 #include "alloc/spans/span.h"

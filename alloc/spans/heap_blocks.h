@@ -1,9 +1,10 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Blocks of the heap, small and large: what the family's slow paths do with them. Owns the lock
  * under which one thread at a time makes room in a full region.
  */
-#ifndef HOMEFREE_HEAP_BLOCKS_H
-#define HOMEFREE_HEAP_BLOCKS_H
+#ifndef HOMEFREE_ALLOC_SPANS_HEAP_BLOCKS_H
+#define HOMEFREE_ALLOC_SPANS_HEAP_BLOCKS_H
 
 #include "alloc/spans/span.h"
 

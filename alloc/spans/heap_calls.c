@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The entry points of the front end (heap/front_end.h) beside the hot ones: allocation that no fast
  * path serves, resizing, measuring, finding, counting, starting. Owns nothing. Callable once the

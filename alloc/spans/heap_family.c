@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The hot functions of the front end (heap/front_end.h): hf_malloc and hf_free, each one function
  * with the ownership test and the fast paths of small.h, and those that realloc, aligned_alloc and

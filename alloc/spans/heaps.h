@@ -1,11 +1,12 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Heaps of one's own (homefree/heap.h), and the walk over all live blocks. A heap is a local heap
  * that no thread has, with a lock; its large blocks' records name it. heaps.c owns the heaps and
  * the list of those that wait for use. A heap's lock comes before the spans'; it is taken inside
  * the gate, and held for a call.
  */
-#ifndef HOMEFREE_HEAPS_H
-#define HOMEFREE_HEAPS_H
+#ifndef HOMEFREE_ALLOC_SPANS_HEAPS_H
+#define HOMEFREE_ALLOC_SPANS_HEAPS_H
 
 #include "alloc/base/live_tables.h"
 #include "alloc/spans/own_heap.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * See large.h. Owns the records of large blocks, of which there are as many as there ever were
  * blocks at a time, and the entries that lead to them.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Large blocks: more than HF_LARGEST bytes, or alignments that no class has. Each is pages of its
  * own, and has a record (large_record.h). The entry of the unit in which a block starts points to
@@ -7,8 +8,8 @@
  * comes from the cache (large_cache.h) or goes there; otherwise pages' locks, and for new records
  * the spans' lock.
  */
-#ifndef HOMEFREE_LARGE_H
-#define HOMEFREE_LARGE_H
+#ifndef HOMEFREE_ALLOC_SPANS_LARGE_H
+#define HOMEFREE_ALLOC_SPANS_LARGE_H
 
 #include "alloc/spans/entry.h"
 

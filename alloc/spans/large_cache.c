@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * See large_cache.h. Owns a stack of freed blocks for each size, and how much is kept and held; all
  * are atomics, which any thread changes.

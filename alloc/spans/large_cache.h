@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The cache of freed large blocks, in front of pages: threads share it, so that a block which one
  * frees and another takes comes back, too. It holds at most a share of all memory in large blocks,
@@ -5,8 +6,8 @@
  *
  * All functions: any thread inside the gate; no lock is held.
  */
-#ifndef HOMEFREE_LARGE_CACHE_H
-#define HOMEFREE_LARGE_CACHE_H
+#ifndef HOMEFREE_ALLOC_SPANS_LARGE_CACHE_H
+#define HOMEFREE_ALLOC_SPANS_LARGE_CACHE_H
 
 #include "alloc/spans/large_record.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The records of large blocks, which are never anything else, and stacks of them.
  *
@@ -10,8 +11,8 @@
  * meanwhile is not taken for the one that was seen. What is read of a record that another thread
  * has popped is only useless.
  */
-#ifndef HOMEFREE_LARGE_RECORD_H
-#define HOMEFREE_LARGE_RECORD_H
+#ifndef HOMEFREE_ALLOC_SPANS_LARGE_RECORD_H
+#define HOMEFREE_ALLOC_SPANS_LARGE_RECORD_H
 
 #include "alloc/heap/internal.h"
 

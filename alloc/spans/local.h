@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Local heaps: a thread's own part of the heap. It has a stack of freed blocks for each class, and
  * owns spans. Only its thread touches it, with these exceptions: `queue`, to which other threads
@@ -7,8 +8,8 @@
  * locals.c owns their records, threads.c those that threads have. A record is never given back:
  * what is read of it stays a local heap's.
  */
-#ifndef HOMEFREE_LOCAL_H
-#define HOMEFREE_LOCAL_H
+#ifndef HOMEFREE_ALLOC_SPANS_LOCAL_H
+#define HOMEFREE_ALLOC_SPANS_LOCAL_H
 
 #include "alloc/spans/classes.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The records of local heaps, and those that no thread has. Owned by locals.c; the spans' lock
  * guards them.
@@ -8,8 +9,8 @@
  *
  * All functions: inside the gate, with the spans' lock, unless stated otherwise.
  */
-#ifndef HOMEFREE_LOCALS_H
-#define HOMEFREE_LOCALS_H
+#ifndef HOMEFREE_ALLOC_SPANS_LOCALS_H
+#define HOMEFREE_ALLOC_SPANS_LOCALS_H
 
 #include "alloc/spans/local.h"
 

@@ -1,10 +1,11 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What lies at an address of the region, by its entry alone. No lock; any thread, for itself or for
  * the debug heap (diagnose/small_blocks.h). What is read may change meanwhile, unless the
  * caller has the block.
  */
-#ifndef HOMEFREE_LOOKUP_H
-#define HOMEFREE_LOOKUP_H
+#ifndef HOMEFREE_ALLOC_SPANS_LOOKUP_H
+#define HOMEFREE_ALLOC_SPANS_LOOKUP_H
 
 #include "alloc/heap/region.h"
 #include "alloc/spans/classes.h"

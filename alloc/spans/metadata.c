@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * See metadata.h. Owns the piece that memory is taken from; the spans' lock guards it.
  */

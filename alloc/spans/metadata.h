@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Memory for the books of spans and large blocks: local heaps, stacks, states, records. It lies in
  * the region, so no foreign pointer is taken for it, without entries, so that nobody can free it,
@@ -5,8 +6,8 @@
  *
  * metadata.c owns it. With the spans' lock.
  */
-#ifndef HOMEFREE_METADATA_H
-#define HOMEFREE_METADATA_H
+#ifndef HOMEFREE_ALLOC_SPANS_METADATA_H
+#define HOMEFREE_ALLOC_SPANS_METADATA_H
 
 #include <stddef.h>
 #include <stdint.h>

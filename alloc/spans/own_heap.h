@@ -1,8 +1,9 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A heap of one's own (heaps.h), for whoever takes blocks from it.
  */
-#ifndef HOMEFREE_OWN_HEAP_H
-#define HOMEFREE_OWN_HEAP_H
+#ifndef HOMEFREE_ALLOC_SPANS_OWN_HEAP_H
+#define HOMEFREE_ALLOC_SPANS_OWN_HEAP_H
 
 #include "alloc/spans/local.h"
 

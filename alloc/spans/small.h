@@ -1,9 +1,10 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The fast paths: a block from a stack or a group, and back to the stack. No lock, no gate, no
  * call. For functions of family.c, in any thread.
  */
-#ifndef HOMEFREE_SPANS_SMALL_H
-#define HOMEFREE_SPANS_SMALL_H
+#ifndef HOMEFREE_ALLOC_SPANS_SMALL_H
+#define HOMEFREE_ALLOC_SPANS_SMALL_H
 
 #include "alloc/spans/span.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Spans: units with blocks of one class, side by side. A span's record lies in front of its states,
  * in memory that is only ever used for spans of that class: what another thread reads of a span
@@ -8,8 +9,8 @@
  *
  * All functions: inside the gate, unless stated otherwise. `local` is what hf_local_use() returned.
  */
-#ifndef HOMEFREE_SPAN_H
-#define HOMEFREE_SPAN_H
+#ifndef HOMEFREE_ALLOC_SPANS_SPAN_H
+#define HOMEFREE_ALLOC_SPANS_SPAN_H
 
 #include "alloc/spans/local.h"
 

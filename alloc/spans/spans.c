@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Spans: making them, whose they are, and the end of both. See span.h.
  *

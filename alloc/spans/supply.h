@@ -1,9 +1,10 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Where a local heap that lacks a span gets one, what goes back, and how much there is in all. Owns
  * nothing; takes the spans' lock. Inside the gate.
  */
-#ifndef HOMEFREE_SUPPLY_H
-#define HOMEFREE_SUPPLY_H
+#ifndef HOMEFREE_ALLOC_SPANS_SUPPLY_H
+#define HOMEFREE_ALLOC_SPANS_SUPPLY_H
 
 #include "alloc/spans/span.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * See tick.h. Owns how much was live lately; any thread changes that, without a lock.
  */

@@ -1,9 +1,10 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The tick: what is kept for reuse and has not been needed lately goes back to the system. Slow
  * paths call it, and so may whoever is idle. Owns nothing; takes locks of the heap, one at a time.
  */
-#ifndef HOMEFREE_TICK_H
-#define HOMEFREE_TICK_H
+#ifndef HOMEFREE_ALLOC_SPANS_TICK_H
+#define HOMEFREE_ALLOC_SPANS_TICK_H
 
 /* Does so once in each window of time; otherwise reads a coarse clock. Inside the gate, without a
  * lock of the heap. */

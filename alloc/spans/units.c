@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * See units.h. Owns the granules and their lists; the spans' lock guards them.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Units of the region that pages/ gave and no span has. A granule (2 MiB) knows which of its units
  * these are; a run of free ones is found by its length, in the fullest granule that has one. Units
@@ -6,8 +7,8 @@
  *
  * units.c owns them. With the spans' lock.
  */
-#ifndef HOMEFREE_UNITS_H
-#define HOMEFREE_UNITS_H
+#ifndef HOMEFREE_ALLOC_SPANS_UNITS_H
+#define HOMEFREE_ALLOC_SPANS_UNITS_H
 
 #include <stdbool.h>
 #include <stddef.h>

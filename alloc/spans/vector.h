@@ -1,8 +1,9 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The processor's vector instructions, behind one function. The only place that knows them.
  */
-#ifndef HOMEFREE_VECTOR_H
-#define HOMEFREE_VECTOR_H
+#ifndef HOMEFREE_ALLOC_SPANS_VECTOR_H
+#define HOMEFREE_ALLOC_SPANS_VECTOR_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The exported functions, but for the malloc family (family.c), that every instance of libhomefree
  * forwards to the heap's copy, and the table of functions that other copies call here. Owns

@@ -1,9 +1,10 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The functions that the heap's copy offers to other copies. Owns nothing; any thread, at any
  * stage.
  */
-#ifndef HOMEFREE_API_H
-#define HOMEFREE_API_H
+#ifndef HOMEFREE_ALLOC_START_API_H
+#define HOMEFREE_ALLOC_START_API_H
 
 #include "alloc/heap/instance.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The malloc family that every instance of libhomefree exports, and that forwards to the heap's
  * copy. hf_malloc and hf_free forward by themselves: each is one function with the fast paths

@@ -1,8 +1,9 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Entry points of the malloc family that are not exported. Owns nothing; any thread, at any stage.
  */
-#ifndef HOMEFREE_FAMILY_H
-#define HOMEFREE_FAMILY_H
+#ifndef HOMEFREE_ALLOC_START_FAMILY_H
+#define HOMEFREE_ALLOC_START_FAMILY_H
 
 #include "alloc/base/libc_functions.h"
 #include "alloc/heap/internal.h"

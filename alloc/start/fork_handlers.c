@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The heap's only fork(2) handlers, and the order of their steps. Owns nothing. They run in the
  * forking thread, before, after or between other libraries' handlers; several threads may fork at

@@ -1,8 +1,9 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The heap's handlers for fork(2). Owns nothing.
  */
-#ifndef HOMEFREE_FORK_HANDLERS_H
-#define HOMEFREE_FORK_HANDLERS_H
+#ifndef HOMEFREE_ALLOC_START_FORK_HANDLERS_H
+#define HOMEFREE_ALLOC_START_FORK_HANDLERS_H
 
 #include <stdbool.h>
 

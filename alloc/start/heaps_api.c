@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The exported functions of homefree/heap.h, which every instance of libhomefree forwards to the
  * heap's copy. Owns nothing, takes no lock. Callable at any stage.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The exported functions of homefree/space.h, which every instance of libhomefree forwards to the
  * heap's copy. Owns nothing, takes no lock. Any stage: the first call starts the heap.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Starts a copy, once: in libhomefree's constructor, or earlier in the first call into it, because
  * another object's constructor may run before ours. Owns the lock under which a copy starts.

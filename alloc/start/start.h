@@ -1,8 +1,9 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Starts alloc/, for libhomefree's constructor. start.c owns the lock under which the heap starts.
  */
-#ifndef HOMEFREE_START_H
-#define HOMEFREE_START_H
+#ifndef HOMEFREE_ALLOC_START_START_H
+#define HOMEFREE_ALLOC_START_START_H
 
 /*
  * Runs the stages of the start in order: the seal's fork handler, the heap, the check of ownerless

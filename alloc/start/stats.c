@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Collects the heap's statistics. Owns nothing; the heap counts under its own locks. Callable in
  * any thread once the heap has started.

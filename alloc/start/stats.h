@@ -1,8 +1,9 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Statistics of the heap. Owns nothing; any thread.
  */
-#ifndef HOMEFREE_STATS_H
-#define HOMEFREE_STATS_H
+#ifndef HOMEFREE_ALLOC_START_STATS_H
+#define HOMEFREE_ALLOC_START_STATS_H
 
 #include <homefree/homefree.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * homefree/diagnose.h where nothing is diagnosed: in every library but libhomefree-diagnose.so,
  * which has alloc/diagnose/found.c instead. Owns nothing; any thread, at any stage.

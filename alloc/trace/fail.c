@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Owns the counts of homefree/fail.h: one for the process, and one for each thread that counts.
  * A slot belongs to the thread that claimed it until that thread gives it back; other threads only

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Failure on demand: counts the calls that ask the heap for a block, and makes one of them fail.
  * homefree/fail.h describes the public side.
@@ -6,8 +7,8 @@
  * are counted, `hf_watching` is set and every call takes a slow path, which asks hf_fail_now() (see
  * heap/front_end.h). Any thread may ask, at any stage; no lock is taken.
  */
-#ifndef HOMEFREE_FAIL_H
-#define HOMEFREE_FAIL_H
+#ifndef HOMEFREE_ALLOC_TRACE_FAIL_H
+#define HOMEFREE_ALLOC_TRACE_FAIL_H
 
 #include "alloc/heap/internal.h"
 #include "alloc/trace/watch.h"

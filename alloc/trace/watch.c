@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Records what the heap allocates and frees. Owns the list of open watches. Records at any stage
  * and in any thread that may call the heap, also under the heap's emergency lock and in a forked

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Watches: what the heap allocates and frees, and which object's code asked for it.
  * homefree/watch.h describes the public side; this is the recording side. watch.c owns the list of
@@ -7,8 +8,8 @@
  * one is, the front end keeps every thread out of the fast paths, and the slow paths call the
  * functions declared here and in heap/front_end.h.
  */
-#ifndef HOMEFREE_WATCH_H
-#define HOMEFREE_WATCH_H
+#ifndef HOMEFREE_ALLOC_TRACE_WATCH_H
+#define HOMEFREE_ALLOC_TRACE_WATCH_H
 
 #include "alloc/heap/internal.h"
 

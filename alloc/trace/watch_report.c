@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Reads a watch. Owns nothing; takes the lock of all watches. A visitor may allocate, which an open
  * watch records, so visitors are called without the lock; meanwhile pairs are only added.

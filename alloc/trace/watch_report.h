@@ -1,8 +1,9 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The reading side of a watch. Owns nothing; any thread, without the lock of all watches.
  */
-#ifndef HOMEFREE_WATCH_REPORT_H
-#define HOMEFREE_WATCH_REPORT_H
+#ifndef HOMEFREE_ALLOC_TRACE_WATCH_REPORT_H
+#define HOMEFREE_ALLOC_TRACE_WATCH_REPORT_H
 
 #include "alloc/trace/watch_table.h"
 

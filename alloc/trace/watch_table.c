@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Owns the lock of all watches; looks entries up and stores names. See watch_table.h.
  */

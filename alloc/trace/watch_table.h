@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The contents of a watch, and the lock of all watches; shared by the recording side (watch.c) and
  * the reading side (watch_report.c).
@@ -13,8 +14,8 @@
  * block   an address that was allocated, or freed, at least once
  * pair    two sides, and the blocks that went from the one to the other
  */
-#ifndef HOMEFREE_WATCH_TABLE_H
-#define HOMEFREE_WATCH_TABLE_H
+#ifndef HOMEFREE_ALLOC_TRACE_WATCH_TABLE_H
+#define HOMEFREE_ALLOC_TRACE_WATCH_TABLE_H
 
 #include "alloc/heap/internal.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * See guard_question.h. The table only grows, and is read without a lock.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What the guards of release-only copies ask (satellites/adopt/hidden/release_only.h). Copies refer
  * to it by name, so the name keeps its meaning for ever.
@@ -5,8 +6,8 @@
  * Owns: the table of guards that lie outside of their objects (live_guards.h). Callable at any
  * stage, from any thread; takes no lock of the heap. Since 1.0.
  */
-#ifndef HOMEFREE_GUARD_QUESTION_H
-#define HOMEFREE_GUARD_QUESTION_H
+#ifndef HOMEFREE_LOADER_ADOPT_GUARD_QUESTION_H
+#define HOMEFREE_LOADER_ADOPT_GUARD_QUESTION_H
 
 #include <homefree/homefree.h>
 #include <link.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What serves the entry points of hidden allocators (entries.def) that differ from homefree's
  * functions: in the order of their arguments, in flags, or by throwing. Adopted copies refer to
@@ -6,8 +7,8 @@
  * Owns: nothing. Callable at any stage, from any thread, as hf_malloc(). Results are freed by
  * hf_free() or whatever leads to it. Since 1.0.
  */
-#ifndef HOMEFREE_HIDDEN_HANDLERS_H
-#define HOMEFREE_HIDDEN_HANDLERS_H
+#ifndef HOMEFREE_LOADER_ADOPT_HANDLERS_H
+#define HOMEFREE_LOADER_ADOPT_HANDLERS_H
 
 #include <homefree/homefree.h>
 #include <malloc.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * tcmalloc's class MallocExtension (gperftools/malloc_extension.h) for adopted modules: an object
  * that answers for the heap, or as the class does that knows of no allocator. Its table of virtual

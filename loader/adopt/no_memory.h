@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What operator new does in an adopted module when the heap has no memory: it calls the new handler
  * or throws std::bad_alloc, as the C++ runtime does that the module uses. A module may contain the
@@ -5,8 +6,8 @@
  *
  * Owns nothing. Any thread; the caller holds no lock of homefree's. Compiled with -fexceptions.
  */
-#ifndef HOMEFREE_ADOPT_NO_MEMORY_H
-#define HOMEFREE_ADOPT_NO_MEMORY_H
+#ifndef HOMEFREE_LOADER_ADOPT_NO_MEMORY_H
+#define HOMEFREE_LOADER_ADOPT_NO_MEMORY_H
 
 #include <stddef.h>
 

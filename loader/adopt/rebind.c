@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Owns the slots collected by the current call and the recent refusals. The loader's lock
  * (loader_lock.h) guards both and serialises calls.

@@ -1,9 +1,10 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Adoption: makes a loaded object that does not know homefree allocate from the heap. Users call
  * hf_adopt() (homefree/adopt.h), on any thread; the loader's lock guards all state.
  */
-#ifndef HOMEFREE_REBIND_H
-#define HOMEFREE_REBIND_H
+#ifndef HOMEFREE_LOADER_ADOPT_REBIND_H
+#define HOMEFREE_LOADER_ADOPT_REBIND_H
 
 #include "alloc/base/dynlink.h"
 

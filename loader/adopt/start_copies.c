@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * See start_copies.h. Changes LD_PRELOAD where it stands, so that nothing is allocated.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The command line of a subcommand. One table describes the options; parsing, --help and the
  * messages about wrong usage are derived from it.
@@ -5,8 +6,8 @@
  * Owns: nothing between calls, except getopt_long(3)'s state during hf_command_read(). Strings of
  * the command line are stored, not copied. Called between main() and exit(3), in one thread.
  */
-#ifndef HF_LOADER_COMMAND_ARGUMENTS_H
-#define HF_LOADER_COMMAND_ARGUMENTS_H
+#ifndef HOMEFREE_LOADER_COMMAND_ARGUMENTS_H
+#define HOMEFREE_LOADER_COMMAND_ARGUMENTS_H
 
 #include "loader/command/command.h"
 

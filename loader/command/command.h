@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Shared by the subcommands of `homefree`.
  *
@@ -7,8 +8,8 @@
  *
  * Everything here runs between main() and exit(3), in one thread.
  */
-#ifndef HF_LOADER_COMMAND_COMMAND_H
-#define HF_LOADER_COMMAND_COMMAND_H
+#ifndef HOMEFREE_LOADER_COMMAND_COMMAND_H
+#define HOMEFREE_LOADER_COMMAND_COMMAND_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,8 +1,9 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Arrays that grow by one element, to twice their size where they are full. No state; any thread.
  */
-#ifndef HF_LOADER_COMMAND_GROWN_H
-#define HF_LOADER_COMMAND_GROWN_H
+#ifndef HOMEFREE_LOADER_COMMAND_GROWN_H
+#define HOMEFREE_LOADER_COMMAND_GROWN_H
 
 #include <stdlib.h>
 

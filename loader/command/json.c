@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * See json.h. Owns nothing; one thread for each document.
  */

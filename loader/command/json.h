@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Writes JSON documents, for every subcommand that has --json.
  *
@@ -8,8 +9,8 @@
  *
  * Inside an object every value has a key, inside an array none (NULL).
  */
-#ifndef HF_LOADER_COMMAND_JSON_H
-#define HF_LOADER_COMMAND_JSON_H
+#ifndef HOMEFREE_LOADER_COMMAND_JSON_H
+#define HOMEFREE_LOADER_COMMAND_JSON_H
 
 #include <stdbool.h>
 #include <stdint.h>

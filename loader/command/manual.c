@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * manual.c - run by the build: copies a manual page to stdout and replaces the lines `.\"
  * @OPTIONS@`, `.\" @DOCTOR@` and `.\" @REPORT@` with the contents of alloc/base/options.def,

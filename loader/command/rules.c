@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * See rules.h. Names and messages come from outside and are printed with text.h. Owns nothing.
  */

@@ -1,9 +1,10 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Rules and findings, for every subcommand that has them: lists a table of rules for `--rules`,
  * prints and counts findings, and derives the exit status. No state; one thread.
  */
-#ifndef HF_LOADER_COMMAND_RULES_H
-#define HF_LOADER_COMMAND_RULES_H
+#ifndef HOMEFREE_LOADER_COMMAND_RULES_H
+#define HOMEFREE_LOADER_COMMAND_RULES_H
 
 #include "loader/command/json.h"
 #include "loader/inspect/inspect.h"

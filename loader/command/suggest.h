@@ -1,8 +1,9 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Finds what a mistyped word may have been meant to be. No state; any thread.
  */
-#ifndef HF_LOADER_COMMAND_SUGGEST_H
-#define HF_LOADER_COMMAND_SUGGEST_H
+#ifndef HOMEFREE_LOADER_COMMAND_SUGGEST_H
+#define HOMEFREE_LOADER_COMMAND_SUGGEST_H
 
 #include <stddef.h>
 

@@ -1,9 +1,10 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Text from outside, such as names in files, on its way to a terminal or a document. No state; any
  * thread.
  */
-#ifndef HF_LOADER_COMMAND_TEXT_H
-#define HF_LOADER_COMMAND_TEXT_H
+#ifndef HOMEFREE_LOADER_COMMAND_TEXT_H
+#define HOMEFREE_LOADER_COMMAND_TEXT_H
 
 #include <stdarg.h>
 #include <stdbool.h>

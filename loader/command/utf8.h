@@ -1,8 +1,9 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Decodes UTF-8 (RFC 3629), for names from outside. No state; any thread at any time.
  */
-#ifndef HF_LOADER_COMMAND_UTF8_H
-#define HF_LOADER_COMMAND_UTF8_H
+#ifndef HOMEFREE_LOADER_COMMAND_UTF8_H
+#define HOMEFREE_LOADER_COMMAND_UTF8_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Owns nothing: what dlsym(3) does in a diagnosed process, besides the dlopen hooks. An operator
  * that is looked up in the C++ runtime by its handle, as ctypes does it, is homefree's.

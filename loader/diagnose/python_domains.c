@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Owns the hooks and what they call, which is written once, before the interpreter starts. Any
  * thread may call a hook at any time: also without the GIL, which is what they look for, in a

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * CPython's mem and object domains in diagnostics mode. Hooks in front of its own allocators give
  * each block of the heap the kind of its domain, so that a free by another domain, or by free(), is
@@ -8,8 +9,8 @@
  * Among these the two domains cannot be told apart. The raw domain is malloc(): a block of the one
  * may be freed by the other.
  */
-#ifndef HOMEFREE_PYTHON_DOMAINS_H
-#define HOMEFREE_PYTHON_DOMAINS_H
+#ifndef HOMEFREE_LOADER_DIAGNOSE_PYTHON_DOMAINS_H
+#define HOMEFREE_LOADER_DIAGNOSE_PYTHON_DOMAINS_H
 
 #include "loader/host/cpython.h"
 

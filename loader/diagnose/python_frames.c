@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Owns the layout of the process's CPython, set once. Reads are guarded (unwind.h): a wrong pointer
  * ends the stack. See python_frames.h.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* See python_lines.h. */
 #include "loader/diagnose/python_lines.h"
 

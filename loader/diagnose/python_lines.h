@@ -1,9 +1,10 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * CPython's line tables: the line of an instruction. Owns nothing; reads a table that the caller
  * has. Any thread, at any stage.
  */
-#ifndef HOMEFREE_PYTHON_LINES_H
-#define HOMEFREE_PYTHON_LINES_H
+#ifndef HOMEFREE_LOADER_DIAGNOSE_PYTHON_LINES_H
+#define HOMEFREE_LOADER_DIAGNOSE_PYTHON_LINES_H
 
 #include <stddef.h>
 #include <stdint.h>

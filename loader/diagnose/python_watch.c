@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Owns the moment at which a diagnosed process's CPython is found: before it starts. That is when
  * the process starts, in a python or a program that needs libpython, or when libpython is loaded.

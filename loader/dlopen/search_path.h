@@ -1,11 +1,12 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Finds the file that dlopen() would load for a caller: searches the directories that depend on the
  * caller and expands $ORIGIN in names.
  *
  * Any thread, once the heap has started; takes no lock of its own.
  */
-#ifndef HOMEFREE_SEARCH_PATH_H
-#define HOMEFREE_SEARCH_PATH_H
+#ifndef HOMEFREE_LOADER_DLOPEN_SEARCH_PATH_H
+#define HOMEFREE_LOADER_DLOPEN_SEARCH_PATH_H
 
 #include "alloc/base/dynlink.h"
 

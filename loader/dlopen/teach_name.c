@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The dynamic linker knows a loaded object by its soname, and by the names under which it was
  * searched for; it learns a name when a search ends at the object's file. dlopen() hooks search in

@@ -1,6 +1,7 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* See teach_name.c. */
-#ifndef HOMEFREE_TEACH_NAME_H
-#define HOMEFREE_TEACH_NAME_H
+#ifndef HOMEFREE_LOADER_DLOPEN_TEACH_NAME_H
+#define HOMEFREE_LOADER_DLOPEN_TEACH_NAME_H
 
 #include "loader/interpose/stubs.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Archives of ar(1), member by member, in the form that GNU and LLVM write for ELF.
  *
@@ -7,8 +8,8 @@
  *
  * Owns: nothing; the descriptor is the caller's and its file position is neither used nor moved.
  */
-#ifndef HOMEFREE_ARCHIVE_H
-#define HOMEFREE_ARCHIVE_H
+#ifndef HOMEFREE_LOADER_ELF_ARCHIVE_H
+#define HOMEFREE_LOADER_ELF_ARCHIVE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,10 +1,11 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Searches bytes for several texts in one pass, however many there are. The caller owns the
  * search and the texts to which it points; searching only reads them, so any number of threads
  * may share one. Nothing is allocated, and nothing outside the given bytes is read.
  */
-#ifndef HOMEFREE_BYTE_SEARCH_H
-#define HOMEFREE_BYTE_SEARCH_H
+#ifndef HOMEFREE_LOADER_ELF_BYTE_SEARCH_H
+#define HOMEFREE_LOADER_ELF_BYTE_SEARCH_H
 
 #include <stddef.h>
 #include <stdint.h>

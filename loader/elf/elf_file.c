@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Reads the file, its segments, its sections and its dynamic section; elf_symbols.c reads symbols.
  * See elf_file.h for ownership and permitted callers.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Reads ELF files (not named elf.h, which would hide the system's header): x86-64 and aarch64, 64
  * bits, little-endian; shared objects, programs and separate debug files. elf_object.h reads object
@@ -22,8 +23,8 @@
  * machine, class or byte order), and after every other failure, elf->why says why in one line; it
  * is a static string.
  */
-#ifndef HOMEFREE_ELF_FILE_H
-#define HOMEFREE_ELF_FILE_H
+#ifndef HOMEFREE_LOADER_ELF_ELF_FILE_H
+#define HOMEFREE_LOADER_ELF_ELF_FILE_H
 
 #include <elf.h>
 #include <stdbool.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Searches a symbol table for many names in one pass. A small hash of a name's first four bytes, or
  * of its last four for endings, selects the patterns to compare it with, so the cost of a name does
@@ -10,8 +11,8 @@
  * The caller owns the matcher and the patterns to which it points. Matching only reads it, so any
  * number of threads may share it. Nothing is allocated.
  */
-#ifndef HOMEFREE_ELF_NAMES_H
-#define HOMEFREE_ELF_NAMES_H
+#ifndef HOMEFREE_LOADER_ELF_ELF_NAMES_H
+#define HOMEFREE_LOADER_ELF_ELF_NAMES_H
 
 #include "loader/elf/elf_file.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * See elf_object.h. Headers and symbols are read in blocks of the file's own layout, and each field
  * is extracted by its offset and width in that layout.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Reads object files as a linker does: the symbols of an ELF file of any machine, class and byte
  * order, found through its section headers. The file may be a file of its own or a member of an
@@ -9,8 +10,8 @@
  * e_machine, e_shoff, e_shentsize, e_shnum and e_ident of elf->header are set, in the byte order of
  * this machine.
  */
-#ifndef HOMEFREE_ELF_OBJECT_H
-#define HOMEFREE_ELF_OBJECT_H
+#ifndef HOMEFREE_LOADER_ELF_ELF_OBJECT_H
+#define HOMEFREE_LOADER_ELF_ELF_OBJECT_H
 
 #include "loader/elf/elf_file.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Reads symbols and their versions. Owns nothing; the tables are parts of the struct hf_elf. See
  * elf_file.h.

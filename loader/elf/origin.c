@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Owns nothing. Variables are recognised as glibc does it (elf/dl-load.c, is_dst): a name in
  * braces, or a name that no letter, digit or underscore follows.

@@ -1,8 +1,9 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Expands the dynamic linker's $ORIGIN in file names and search paths. Owns nothing; any thread.
  */
-#ifndef HOMEFREE_ORIGIN_H
-#define HOMEFREE_ORIGIN_H
+#ifndef HOMEFREE_LOADER_ELF_ORIGIN_H
+#define HOMEFREE_LOADER_ELF_ORIGIN_H
 
 #include <limits.h>
 #include <stdbool.h>

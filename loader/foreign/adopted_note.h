@@ -1,11 +1,12 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * How adopted copies are told from other objects: by a note of their own.
  *
  * Owns one flag, which any thread may read. Notes of loaded objects are constant; files are
  * hostile.
  */
-#ifndef HOMEFREE_HIDDEN_ADOPTED_NOTE_H
-#define HOMEFREE_HIDDEN_ADOPTED_NOTE_H
+#ifndef HOMEFREE_LOADER_FOREIGN_ADOPTED_NOTE_H
+#define HOMEFREE_LOADER_FOREIGN_ADOPTED_NOTE_H
 
 #include "alloc/base/dynlink.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * See allocator_strings.h. Owns a mapped buffer during a scan; holds no lock. elf_file.h says where
  * this may run.

@@ -1,8 +1,9 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Recognises known allocators by strings that remain in stripped files. Stateless; any thread.
  */
-#ifndef HOMEFREE_ALLOCATOR_STRINGS_H
-#define HOMEFREE_ALLOCATOR_STRINGS_H
+#ifndef HOMEFREE_LOADER_FOREIGN_ALLOCATOR_STRINGS_H
+#define HOMEFREE_LOADER_FOREIGN_ALLOCATOR_STRINGS_H
 
 #include "loader/elf/elf_file.h"
 #include "loader/foreign/known_allocators.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Owns the function that enables the foreign-allocator lookup; it belongs to routing, a higher
  * layer. Sealed; no lock. See asking.h.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Owns nothing lasting but static buffers, which the loader's lock guards: foreign.c holds what is
  * published, kept_names.c the names.

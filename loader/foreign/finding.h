@@ -1,9 +1,10 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Finds foreign allocators, shared or compiled into an object, and those of their functions that
  * can be called. Runs in routing passes, under the loader's lock.
  */
-#ifndef HOMEFREE_FINDING_H
-#define HOMEFREE_FINDING_H
+#ifndef HOMEFREE_LOADER_FOREIGN_FINDING_H
+#define HOMEFREE_LOADER_FOREIGN_FINDING_H
 
 #include "alloc/base/dynlink.h"
 #include "loader/elf/elf_file.h"

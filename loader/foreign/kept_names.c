@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Owns the names, stored one after the other; no lock. An atomic step reserves room, and the name
  * is written afterwards: a concurrent reader sees an empty name there and continues.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Owns the constant tables generated from known_allocators.def. No lock.
  */

@@ -1,9 +1,10 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The known allocators as structures, generated from the table in known_allocators.def. Constant
  * data and functions without state: callable at any time, from any thread.
  */
-#ifndef HOMEFREE_KNOWN_ALLOCATORS_H
-#define HOMEFREE_KNOWN_ALLOCATORS_H
+#ifndef HOMEFREE_LOADER_FOREIGN_KNOWN_ALLOCATORS_H
+#define HOMEFREE_LOADER_FOREIGN_KNOWN_ALLOCATORS_H
 
 #include <stdbool.h>
 #include <stddef.h>

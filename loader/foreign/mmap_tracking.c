@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Owns the table of candidates. Entries are added with `inserting` held, by routing passes (under
  * the loader's lock) and by stubs; they are read and decided without a lock. See mmap_tracking.h.

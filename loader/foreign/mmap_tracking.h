@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * mmap tracking: records in the table of foreign pages (foreign_pages.h) which object maps which
  * pages, as seen by the stubs of mmap(2) and related functions.
@@ -15,8 +16,8 @@
  * signal handlers: they take no lock, allocate nothing and preserve errno. Without _dl_find_object
  * (glibc before 2.35) finding the caller's object takes a lock, so nothing is recorded there.
  */
-#ifndef HOMEFREE_MMAP_TRACKING_H
-#define HOMEFREE_MMAP_TRACKING_H
+#ifndef HOMEFREE_LOADER_FOREIGN_MMAP_TRACKING_H
+#define HOMEFREE_LOADER_FOREIGN_MMAP_TRACKING_H
 
 #include "alloc/base/dynlink.h"
 #include "loader/foreign/known_allocators.h"

@@ -1,10 +1,11 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The role of a loaded object in routing, and the definer of a function. Reads the dynamic linker's
  * data; owns nothing, allocates nothing. The caller holds the loader's lock, or the object cannot
  * be unloaded.
  */
-#ifndef HOMEFREE_OBJECT_ROLE_H
-#define HOMEFREE_OBJECT_ROLE_H
+#ifndef HOMEFREE_LOADER_FOREIGN_OBJECT_ROLE_H
+#define HOMEFREE_LOADER_FOREIGN_OBJECT_ROLE_H
 
 #include "alloc/base/dynlink.h"
 #include "alloc/owner/foreign.h"

@@ -1,9 +1,10 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Silent allocators: foreign allocators that can be neither asked nor called. Only their names are
  * known.
  */
-#ifndef HOMEFREE_SILENT_H
-#define HOMEFREE_SILENT_H
+#ifndef HOMEFREE_LOADER_FOREIGN_SILENT_H
+#define HOMEFREE_LOADER_FOREIGN_SILENT_H
 
 #include <link.h>
 #include <stdbool.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Owns nothing. See trials.h. What is called, under the loader's lock:
  * - hf_trial_zero_frees() calls jemalloc's mallctl();

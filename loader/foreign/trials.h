@@ -1,9 +1,10 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Trials: calls the functions of a foreign allocator that was found in an object, to see whether
  * they are what they seem. Runs in routing passes, under the loader's lock.
  */
-#ifndef HOMEFREE_TRIALS_H
-#define HOMEFREE_TRIALS_H
+#ifndef HOMEFREE_LOADER_FOREIGN_TRIALS_H
+#define HOMEFREE_LOADER_FOREIGN_TRIALS_H
 
 #include "alloc/base/dynlink.h"
 #include "alloc/owner/foreign.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Owns the table: open addressing by the arena's address, changed under `lock`. An entry's owner is
  * written before its arena, so whoever finds an arena finds its owner. A removed entry stays in

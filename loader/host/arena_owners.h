@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Which interpreter each of pymalloc's arenas in the region belongs to. From 3.12 on an interpreter
  * may have a pymalloc of its own, and only its own threads may call that.
@@ -5,8 +6,8 @@
  * arena_owners.c owns the table and its lock. Looking up takes no lock. An arena that found no room
  * in the table belongs to nobody that is known.
  */
-#ifndef HOMEFREE_ARENA_OWNERS_H
-#define HOMEFREE_ARENA_OWNERS_H
+#ifndef HOMEFREE_LOADER_HOST_ARENA_OWNERS_H
+#define HOMEFREE_LOADER_HOST_ARENA_OWNERS_H
 
 #include <stddef.h>
 #include <stdint.h>

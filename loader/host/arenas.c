@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Owns the number under which the table of foreign pages (foreign_pages.h) records the pages of
  * these arenas. It is assigned once, under the host's lock, and read without a lock.

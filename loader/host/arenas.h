@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * pymalloc's arenas outside the region: those that existed before install(), and those that
  * pymalloc got from elsewhere because the region had no room. Their blocks belong to pymalloc, as
@@ -5,8 +6,8 @@
  *
  * Shared by: pymalloc.c alone. Locks and permitted callers are given at each function.
  */
-#ifndef HOMEFREE_ARENAS_H
-#define HOMEFREE_ARENAS_H
+#ifndef HOMEFREE_LOADER_HOST_ARENAS_H
+#define HOMEFREE_LOADER_HOST_ARENAS_H
 
 #include "alloc/owner/foreign.h"
 #include "loader/host/cpython.h"

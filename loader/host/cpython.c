@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Owns the tables of CPython's functions. Each is written once, under `lock`, sealed, and then read
  * by any thread without a lock.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The interface to CPython, the only one in libhomefree. libhomefree does not link libpython: the
  * few structures below have had the same layout since 3.5, and the functions are looked up in the
@@ -6,8 +7,8 @@
  * CPython's limited API covers none of this. Code here must not assume anything about a version
  * that it does not check for.
  */
-#ifndef HOMEFREE_CPYTHON_H
-#define HOMEFREE_CPYTHON_H
+#ifndef HOMEFREE_LOADER_HOST_CPYTHON_H
+#define HOMEFREE_LOADER_HOST_CPYTHON_H
 
 #include <stdbool.h>
 #include <stddef.h>

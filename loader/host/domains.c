@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Owns the hooks and the allocators below them. Hooks are installed under the host's lock. Any
  * thread may call a hook at any time (RAW needs no GIL): while the hook is being installed, in a

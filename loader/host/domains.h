@@ -1,9 +1,10 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * CPython's allocation domains (RAW, MEM, OBJ) served by the heap, through hooks that accept any
  * pointer. Called by host.c, under the host's lock.
  */
-#ifndef HOMEFREE_DOMAINS_H
-#define HOMEFREE_DOMAINS_H
+#ifndef HOMEFREE_LOADER_HOST_DOMAINS_H
+#define HOMEFREE_LOADER_HOST_DOMAINS_H
 
 #include "loader/host/cpython.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * hf_python_install() and hf_python_uninstall(): which allocations of the host, CPython, the heap
  * serves. Owns the lock under which hooks are installed and the mode that was requested. Hooks stay

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Owns nothing but the address of one function; foreign.c has the rest. The functions of the hosted
  * allocator may be called by any thread at any time, also after the interpreter has ended.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Owns the former functions of each NumPy's default handler, and a handler of homefree's own as the
  * fallback. They live for ever, because an array keeps its handler. They are written once, under

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The interface to NumPy: its data handler (NEP 49).
  *
@@ -6,8 +7,8 @@
  * created. This file therefore replaces the functions of the default handler in place: this affects
  * every thread and context, and leaves handlers that users have set themselves alone.
  */
-#ifndef HOMEFREE_NUMPY_H
-#define HOMEFREE_NUMPY_H
+#ifndef HOMEFREE_LOADER_HOST_NUMPY_H
+#define HOMEFREE_LOADER_HOST_NUMPY_H
 
 #include "loader/host/cpython.h"
 

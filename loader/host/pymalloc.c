@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Owns pymalloc's previous arena allocator. CPython itself requests and returns arenas, in an
  * attached thread. The functions of the hosted allocator may be called by any thread at any time,

@@ -1,10 +1,11 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * pymalloc as a hosted allocator of the region (alloc/owner/hosted.h). Its arenas are pages that
  * the region lends it. A block that anything frees there is passed to CPython if the calling thread
  * may call CPython at that moment. host.c calls these functions.
  */
-#ifndef HOMEFREE_PYMALLOC_H
-#define HOMEFREE_PYMALLOC_H
+#ifndef HOMEFREE_LOADER_HOST_PYMALLOC_H
+#define HOMEFREE_LOADER_HOST_PYMALLOC_H
 
 #include "loader/host/cpython.h"
 

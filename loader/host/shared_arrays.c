@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * hf_python_share(): what a NumPy array holds, held by others too. Owns nothing; the counts are in
  * shared_blocks.c. An array is read by its layout, which NumPy's C headers fix for every release

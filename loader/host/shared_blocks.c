@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Owns the table of shared blocks: chains of entries, by a hash of the address. An entry counts the
  * holders beyond the first. Entries are added and removed under `lock`, each by one store, so a

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Shared blocks: blocks of the heap that somebody holds beside their owner. A block is shared from
  * the first hf_shared_blocks_take() until only one holder is left, who then frees it as if it had
@@ -7,8 +8,8 @@
  * shared_blocks.c owns the table and its lock. Asking about a block that nobody shares costs one
  * load. Any thread, also after the interpreter has ended.
  */
-#ifndef HOMEFREE_SHARED_BLOCKS_H
-#define HOMEFREE_SHARED_BLOCKS_H
+#ifndef HOMEFREE_LOADER_HOST_SHARED_BLOCKS_H
+#define HOMEFREE_LOADER_HOST_SHARED_BLOCKS_H
 
 #include "alloc/heap/internal.h"
 

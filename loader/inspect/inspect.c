@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Collects the facts about one file; see inspect.h. Owns nothing beyond a call, and may run in
  * several threads at once.

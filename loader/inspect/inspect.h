@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Reports what a shared object would do to the process that loads it: facts, and findings by the
  * rules of rules.def. Prints nothing, keeps no state and runs nothing of the file.
@@ -8,8 +9,8 @@
  * Threads: any number of inspections may run at the same time. Inspecting allocates with malloc, so
  * do not call it while holding an allocator's lock or in a signal handler.
  */
-#ifndef HOMEFREE_INSPECT_H
-#define HOMEFREE_INSPECT_H
+#ifndef HOMEFREE_LOADER_INSPECT_INSPECT_H
+#define HOMEFREE_LOADER_INSPECT_INSPECT_H
 
 #include "loader/inspect/inspection.h"
 

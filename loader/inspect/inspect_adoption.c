@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What adopting an object would do; see inspect.h. Owns nothing; any thread, each with an
  * inspection of its own.

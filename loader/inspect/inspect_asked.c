@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What is asked of a finished inspection; see inspect.h. Owns nothing; any thread, each with an
  * inspection of its own.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The rules of inspect; see inspect_findings.h. Owns nothing beyond a call, and may run in several
  * threads at once.

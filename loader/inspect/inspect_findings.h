@@ -1,9 +1,10 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Shared by the files of inspect only: the rules, applied to what the passes over one file
  * collected. No locks; one thread uses one inspection.
  */
-#ifndef HOMEFREE_INSPECT_FINDINGS_H
-#define HOMEFREE_INSPECT_FINDINGS_H
+#ifndef HOMEFREE_LOADER_INSPECT_INSPECT_FINDINGS_H
+#define HOMEFREE_LOADER_INSPECT_INSPECT_FINDINGS_H
 
 #include "loader/inspect/inspect_gather.h"
 

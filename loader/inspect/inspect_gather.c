@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What the passes over one file collect; see inspect_gather.h. Owns nothing.
  */

@@ -1,9 +1,10 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Shared by the files of inspect only: what the passes over one file collect. No locks; one thread
  * uses one inspection.
  */
-#ifndef HOMEFREE_INSPECT_GATHER_H
-#define HOMEFREE_INSPECT_GATHER_H
+#ifndef HOMEFREE_LOADER_INSPECT_INSPECT_GATHER_H
+#define HOMEFREE_LOADER_INSPECT_INSPECT_GATHER_H
 
 #include "loader/inspect/inspect_parts.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Determines which needed libraries are used and how much static TLS all of them take. Each library
  * is searched for where the dynamic linker would look (DT_RPATH, DT_RUNPATH with $ORIGIN,

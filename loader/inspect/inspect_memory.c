@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Owns the memory of an inspection: a chain of blocks that are freed together. No lock; one thread
  * uses one inspection.

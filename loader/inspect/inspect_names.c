@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The names that an inspection searches symbol tables for, combined in one matcher so that each
  * symbol is examined once. No state; any thread.

@@ -1,9 +1,10 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Shared by the files of inspect only: an inspection's memory, the names and versions that it looks
  * for, and the search for needed libraries. No locks; one thread uses one inspection.
  */
-#ifndef HOMEFREE_INSPECT_PARTS_H
-#define HOMEFREE_INSPECT_PARTS_H
+#ifndef HOMEFREE_LOADER_INSPECT_INSPECT_PARTS_H
+#define HOMEFREE_LOADER_INSPECT_INSPECT_PARTS_H
 
 #include "loader/elf/elf_names.h"
 #include "loader/inspect/inspection.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Reads the symbol versions that a file needs from its libraries, and homefree's version nodes that
  * it defines. Owns no state but the caller's.

@@ -1,9 +1,10 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The result of an inspection: the types that inspect.h returns and that the files of inspect fill.
  * The caller of hf_inspect() owns a result; no lock guards it.
  */
-#ifndef HOMEFREE_INSPECTION_H
-#define HOMEFREE_INSPECTION_H
+#ifndef HOMEFREE_LOADER_INSPECT_INSPECTION_H
+#define HOMEFREE_LOADER_INSPECT_INSPECTION_H
 
 #include "loader/elf/elf_file.h"
 #include "loader/foreign/known_allocators.h"

@@ -1,11 +1,12 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The names of the functions by which CPython enters an extension module, from
  * module_functions.def. Shared by inspect, the command and the Python extension.
  *
  * No state. Any thread may call this at any time.
  */
-#ifndef HOMEFREE_INSPECT_MODULE_FUNCTIONS_H
-#define HOMEFREE_INSPECT_MODULE_FUNCTIONS_H
+#ifndef HOMEFREE_LOADER_INSPECT_MODULE_FUNCTIONS_H
+#define HOMEFREE_LOADER_INSPECT_MODULE_FUNCTIONS_H
 
 #include <stdbool.h>
 

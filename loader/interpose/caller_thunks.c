@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Owns the thunks and the table of thunked objects. Slots and the table change under the loader's
  * lock (loader_lock.h); thunks read the table without a lock.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Caller thunks: identify the module that calls libhomefree while a watch is open
  * (alloc/trace/watch.h).
@@ -15,8 +16,8 @@
  *
  * The loader's lock guards the slots and the table of objects.
  */
-#ifndef HOMEFREE_CALLER_THUNKS_H
-#define HOMEFREE_CALLER_THUNKS_H
+#ifndef HOMEFREE_LOADER_INTERPOSE_CALLER_THUNKS_H
+#define HOMEFREE_LOADER_INTERPOSE_CALLER_THUNKS_H
 
 #include <link.h>
 

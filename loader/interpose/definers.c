@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Owns nothing lasting but the serving object, which is looked up once, without a lock. See
  * definers.h.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Who defines a function that slots lead to, and what follows from it: whether the function is the
  * one that its name promises, which object serves the process, and whether an operator takes blocks
@@ -5,8 +6,8 @@
  *
  * Any thread, at any stage of the loader; takes no lock.
  */
-#ifndef HOMEFREE_DEFINERS_H
-#define HOMEFREE_DEFINERS_H
+#ifndef HOMEFREE_LOADER_INTERPOSE_DEFINERS_H
+#define HOMEFREE_LOADER_INTERPOSE_DEFINERS_H
 
 #include "alloc/base/dynlink.h"
 #include "loader/interpose/routed.h"

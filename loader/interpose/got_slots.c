@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Owns nothing. A relocation names its symbol by index. The wanted indices are therefore collected
  * once per object, and its relocations (hundreds of thousands in a large library) are matched by

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Finds GOT slots: the words through which an object calls a function, or holds its address, for a
  * given set of function names (those that routing intercepts or adoption replaces).
@@ -5,8 +6,8 @@
  * Stateless. Callers keep the object loaded: by the loader's lock, or because it cannot be
  * unloaded.
  */
-#ifndef HOMEFREE_GOT_SLOTS_H
-#define HOMEFREE_GOT_SLOTS_H
+#ifndef HOMEFREE_LOADER_INTERPOSE_GOT_SLOTS_H
+#define HOMEFREE_LOADER_INTERPOSE_GOT_SLOTS_H
 
 #include "alloc/base/dynlink.h"
 

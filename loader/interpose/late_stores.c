@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Owns the list of slots. It changes under the loader's lock (loader_lock.h); `count` is read
  * without it. A forked child has only one thread, so a single check in the child, before anything

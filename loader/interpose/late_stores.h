@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Tracks slots that another thread may still overwrite.
  *
@@ -9,8 +10,8 @@
  *
  * The list changes under the loader's lock.
  */
-#ifndef HOMEFREE_LATE_STORES_H
-#define HOMEFREE_LATE_STORES_H
+#ifndef HOMEFREE_LOADER_INTERPOSE_LATE_STORES_H
+#define HOMEFREE_LOADER_INTERPOSE_LATE_STORES_H
 
 #include "alloc/base/dynlink.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Owns nothing. A PLT entry tells the loader's resolver which slot it stands for. What linkers
  * write on x86-64:

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Lazily bound GOT slots: calls a function through a slot that the loader has not resolved yet, as
  * the object's PLT entry would. The call makes the loader resolve the slot in the object's own
@@ -6,8 +7,8 @@
  * Stateless. Callers keep the object loaded: by the loader's lock, or because it cannot be
  * unloaded. The call may take the loader's lock.
  */
-#ifndef HOMEFREE_LAZY_SLOTS_H
-#define HOMEFREE_LAZY_SLOTS_H
+#ifndef HOMEFREE_LOADER_INTERPOSE_LAZY_SLOTS_H
+#define HOMEFREE_LOADER_INTERPOSE_LAZY_SLOTS_H
 
 #include "loader/interpose/got_slots.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Owns each thread's pending request (a thread-local pointer of 8 bytes, initial-exec like the
  * heap's own TLS slot). No lock is needed. See loader_lock.h.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Owns the table of originals. An entry is written under the loader's lock before its replacement's
  * address is published in a slot; replacements read it without a lock. Adopted objects call

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Replacements: the functions that an adopted object's slots point to. Each allocating function of
  * shim/functions.def has one that allocates from the heap.
@@ -9,8 +10,8 @@
  * - operator new calls the original when the heap is full, because the original handles the
  *   new-handler and throws.
  */
-#ifndef HOMEFREE_REPLACEMENTS_H
-#define HOMEFREE_REPLACEMENTS_H
+#ifndef HOMEFREE_LOADER_INTERPOSE_REPLACEMENTS_H
+#define HOMEFREE_LOADER_INTERPOSE_REPLACEMENTS_H
 
 #include "loader/interpose/got_slots.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Owns the record of which objects have been routed. Passes run under the loader's lock
  * (loader_lock.h), which serialises them, so this file needs no lock of its own. The counters that

@@ -1,11 +1,12 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Routing: makes the deallocation calls of every loaded object check the owner first.
  *
  * Entry points for the rest of loader/; users call hf_route() and hf_route_report()
  * (homefree/route.h). Passes run under the loader's lock.
  */
-#ifndef HOMEFREE_ROUTE_H
-#define HOMEFREE_ROUTE_H
+#ifndef HOMEFREE_LOADER_INTERPOSE_ROUTE_H
+#define HOMEFREE_LOADER_INTERPOSE_ROUTE_H
 
 #include <stdint.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Owns the table of routed functions. Constant once hf_routed_start() has run; no lock.
  */

@@ -1,9 +1,10 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The names and numbers of the routed functions. The lists are in shim/functions.def; the loader's
  * own functions are added here. Reads only constants after hf_routed_start(): any thread, no lock.
  */
-#ifndef HOMEFREE_ROUTED_H
-#define HOMEFREE_ROUTED_H
+#ifndef HOMEFREE_LOADER_INTERPOSE_ROUTED_H
+#define HOMEFREE_LOADER_INTERPOSE_ROUTED_H
 
 #include "loader/interpose/got_slots.h"
 

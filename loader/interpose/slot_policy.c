@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Owns nothing lasting. A pass supplies the scope that it keeps between slots. See slot_policy.h.
  *

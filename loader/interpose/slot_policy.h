@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Slot policy: decides about one GOT slot. Routing, which writes, and the report share the
  * decision.
@@ -8,8 +9,8 @@
  * first call would. Where it meets libc's allocator and a serving allocator in one process, it
  * starts telling their blocks apart (hf_foreign_begin_deep()).
  */
-#ifndef HOMEFREE_SLOT_POLICY_H
-#define HOMEFREE_SLOT_POLICY_H
+#ifndef HOMEFREE_LOADER_INTERPOSE_SLOT_POLICY_H
+#define HOMEFREE_LOADER_INTERPOSE_SLOT_POLICY_H
 
 #include "loader/foreign/object_role.h"
 #include "loader/interpose/got_slots.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Owns the slot update's state: the loader's lock guards it (slot_writes.h). While slots change,
  * nothing here calls a function that the change could affect, and nothing is allocated.

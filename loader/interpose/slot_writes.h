@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Writes GOT slots: checks which may be written, makes RELRO ranges writable and read-only again
  * one object at a time, and repairs slots that the loader resolved meanwhile.
@@ -5,8 +6,8 @@
  * A slot update (hf_write_begin() to hf_write_end()) runs under the loader's lock (loader_lock.h),
  * which serialises updates.
  */
-#ifndef HOMEFREE_SLOT_WRITES_H
-#define HOMEFREE_SLOT_WRITES_H
+#ifndef HOMEFREE_LOADER_INTERPOSE_SLOT_WRITES_H
+#define HOMEFREE_LOADER_INTERPOSE_SLOT_WRITES_H
 
 #include "alloc/base/dynlink.h"
 

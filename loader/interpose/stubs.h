@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Stubs: the functions that routed slots point to.
  *
@@ -8,8 +9,8 @@
  * Stubs run on any thread, at any stage, without a lock. The table of originals is sealed; the
  * functions below say who may change it.
  */
-#ifndef HOMEFREE_STUBS_H
-#define HOMEFREE_STUBS_H
+#ifndef HOMEFREE_LOADER_INTERPOSE_STUBS_H
+#define HOMEFREE_LOADER_INTERPOSE_STUBS_H
 
 #include "alloc/base/live_tables.h"
 #include "alloc/owner/foreign.h"

@@ -1,10 +1,11 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What the stubs of functions that map memory do. Part of stubs.c, which includes this file after
  * the macros that it uses, and which says when stubs may be called. Owns nothing: mappings are
  * recorded by foreign/mmap_tracking.h.
  */
-#ifndef HOMEFREE_STUBS_MAPPING_H
-#define HOMEFREE_STUBS_MAPPING_H
+#ifndef HOMEFREE_LOADER_INTERPOSE_STUBS_MAPPING_H
+#define HOMEFREE_LOADER_INTERPOSE_STUBS_MAPPING_H
 
 /* Mappings are recorded after the call, unmappings before it: see foreign_pages.h. The return
  * address identifies the caller. A function that tail-calls mmap(2) is attributed to its own

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Owns nothing: the state is in the symbol tables and in the stubs. See symbol_tables.h.
  *

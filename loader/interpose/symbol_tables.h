@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Points symbol table entries of routed functions in libc and the C++ runtime to stubs.
  *
@@ -14,8 +15,8 @@
  * a definition must therefore use hf_table_address(). Tables change under the loader's lock;
  * reading needs none.
  */
-#ifndef HOMEFREE_SYMBOL_TABLES_H
-#define HOMEFREE_SYMBOL_TABLES_H
+#ifndef HOMEFREE_LOADER_INTERPOSE_SYMBOL_TABLES_H
+#define HOMEFREE_LOADER_INTERPOSE_SYMBOL_TABLES_H
 
 #include "alloc/base/dynlink.h"
 #include "loader/interpose/stubs.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Owns nothing. See table_pages.h. */
 #include "loader/interpose/table_pages.h"
 

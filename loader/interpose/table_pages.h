@@ -1,10 +1,11 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Whether an object's symbol table may be made writable: no page of it may hold code or variables.
  *
  * Any thread; keeps no state. Reads the object's tables, so under the loader's lock.
  */
-#ifndef HOMEFREE_TABLE_PAGES_H
-#define HOMEFREE_TABLE_PAGES_H
+#ifndef HOMEFREE_LOADER_INTERPOSE_TABLE_PAGES_H
+#define HOMEFREE_LOADER_INTERPOSE_TABLE_PAGES_H
 
 #include "alloc/base/dynlink.h"
 

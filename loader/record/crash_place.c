@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Finds the object whose code a signal interrupted. Owns nothing, allocates nothing and never
  * blocks, so it may be called in a signal handler and by any thread.

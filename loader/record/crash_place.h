@@ -1,8 +1,9 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Attributes a crash to an object. May be called in a signal handler; see crash_place.c.
  */
-#ifndef HOMEFREE_CRASH_PLACE_H
-#define HOMEFREE_CRASH_PLACE_H
+#ifndef HOMEFREE_LOADER_RECORD_CRASH_PLACE_H
+#define HOMEFREE_LOADER_RECORD_CRASH_PLACE_H
 
 #include "alloc/base/call_frames.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What a process tells about itself to `homefree doctor --pid`, which reads it from outside.
  *
@@ -15,8 +16,8 @@
  *
  * Owns the constant hf_live_state. Read-only (RELRO).
  */
-#ifndef HOMEFREE_LIVE_STATE_H
-#define HOMEFREE_LIVE_STATE_H
+#ifndef HOMEFREE_LOADER_RECORD_LIVE_STATE_H
+#define HOMEFREE_LOADER_RECORD_LIVE_STATE_H
 
 #include "alloc/base/live_tables.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Decides when a process that `homefree doctor` started writes its record: when it ends, however it
  * ends. Owns the record's path and the signal handlers. Does nothing in a process without

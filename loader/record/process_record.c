@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Collects the facts about the process and writes them in the format of process_record.h. Owns no
  * state beyond a call. Allocates nothing, and calls nothing that does, because it also runs in a

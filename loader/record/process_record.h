@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The record of a process: the facts that `homefree doctor` shows. process_record.c collects and
  * writes them, process_end.c decides when, and the command reads them
@@ -43,8 +44,8 @@
  *   freeing                     that object's own allocator was to free another's block
  *   end LINES                   the last line; LINES is the number of lines before it
  */
-#ifndef HOMEFREE_PROCESS_RECORD_H
-#define HOMEFREE_PROCESS_RECORD_H
+#ifndef HOMEFREE_LOADER_RECORD_PROCESS_RECORD_H
+#define HOMEFREE_LOADER_RECORD_PROCESS_RECORD_H
 
 #include "loader/record/crash_place.h"
 

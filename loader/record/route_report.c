@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * hf_route_report(): reports for each slot of each object where it leads, by making the same
  * decision as a routing pass would make now. Owns nothing; runs under the loader's lock.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The exported functions of homefree/adopt.h and homefree/private.h that make copies, which open
  * the satellite that does (satellites/adopt/). What is loaded already is known without it.

@@ -1,9 +1,10 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Copies of objects: what the hooks of dlopen() ask. Users call hf_adopt_file() (homefree/adopt.h)
  * and hf_private_copy() (homefree/private.h).
  */
-#ifndef HOMEFREE_ADOPT_API_H
-#define HOMEFREE_ADOPT_API_H
+#ifndef HOMEFREE_LOADER_SATELLITES_ADOPT_API_H
+#define HOMEFREE_LOADER_SATELLITES_ADOPT_API_H
 
 #include <limits.h>
 #include <link.h>

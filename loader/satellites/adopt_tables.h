@@ -1,8 +1,9 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What libhomefree and the satellite libhomefree-adopt.so call of each other. Owns nothing.
  */
-#ifndef HOMEFREE_ADOPT_TABLES_H
-#define HOMEFREE_ADOPT_TABLES_H
+#ifndef HOMEFREE_LOADER_SATELLITES_ADOPT_TABLES_H
+#define HOMEFREE_LOADER_SATELLITES_ADOPT_TABLES_H
 
 #include "alloc/base/dynlink.h"
 #include "alloc/base/options.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The exported functions of homefree/interpreters.h. The groups and sessions are those of the
  * heap's instance, to which every other one forwards. It has them in a satellite

@@ -1,8 +1,9 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What libhomefree's start and diagnostics mode call of interpreters_api.c.
  */
-#ifndef HOMEFREE_INTERPRETERS_API_H
-#define HOMEFREE_INTERPRETERS_API_H
+#ifndef HOMEFREE_LOADER_SATELLITES_INTERPRETERS_API_H
+#define HOMEFREE_LOADER_SATELLITES_INTERPRETERS_API_H
 
 #include "loader/satellites/interpreters_tables.h"
 

@@ -1,8 +1,9 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What libhomefree and the satellite libhomefree-interpreters.so call of each other. Owns nothing.
  */
-#ifndef HOMEFREE_INTERPRETERS_TABLES_H
-#define HOMEFREE_INTERPRETERS_TABLES_H
+#ifndef HOMEFREE_LOADER_SATELLITES_INTERPRETERS_TABLES_H
+#define HOMEFREE_LOADER_SATELLITES_INTERPRETERS_TABLES_H
 
 #include "loader/host/cpython.h"
 #include "loader/record/crash_place.h"

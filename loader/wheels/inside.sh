@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-2-Clause
 # The part of loader/wheels/build that runs inside the root: makes the sdist and, from that, wheels.
 #
 #   loader/wheels/inside.sh OUTPUT PYTHON SDIST MACHINE…

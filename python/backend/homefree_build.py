@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The build backend that pyproject.toml names: meson-python, which refuses a package with
 `limited-api = true` for a free-threaded CPython. Those have no limited API that meson-python could
 build for before 3.15; there the extension is compiled for one version, and the wheel says so.

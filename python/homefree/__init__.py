@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """homefree: allocate anywhere, free anywhere.
 
 Importing this package loads libhomefree, which gives the process one heap and routes every free to

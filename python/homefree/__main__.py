@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """`python -m homefree …` runs the command `homefree …` in place of this process."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Finding the command `homefree`: beside this package, or among the scripts of a wheel."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """homefree.diagnose(): what diagnostics mode finds in a part of a run."""
 
 from typing import Literal, NamedTuple, Optional

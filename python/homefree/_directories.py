@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The directories of this installation's C side, for build systems.
 
 All of them return absolute paths, raise FileNotFoundError if this copy of the package has no such

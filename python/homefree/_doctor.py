@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """homefree.doctor(): the report of `homefree doctor` about the running process."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 from typing import Any, Generic, Literal, NamedTuple, TypedDict
 
 from ._types import Kind, Mode, T

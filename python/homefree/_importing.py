@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Entering extension modules in sys.modules, the errors of doing so, and what tells the modules for
 this Python from others. load() and extension.load() share it, so it imports nothing that a bare
 Python has not loaded already.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """homefree.install() and uninstall().
 
 State: the finder on sys.meta_path, of which an interpreter has one at most. Threads: any. Imports

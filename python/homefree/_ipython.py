@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """%%homefree: a notebook's cell in C or C++ becomes a module, its functions the notebook's names.
 
     %load_ext homefree

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Names of a package that are imported when they are first used.
 
 State: none of its own; what was imported is put into the package. Threads: any.

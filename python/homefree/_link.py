@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Linking a module with homefree: files, arguments, and the module's RUNPATH. setuptools, torch and
 extension.load() share it.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Setting up a NumPy that is imported after install(), as soon as its core has been executed.
 
 Runs under the import lock of NumPy's core. Threads: any.

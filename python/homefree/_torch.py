@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Arguments for torch.utils.cpp_extension. Nothing here keeps state. Threads: any."""
 
 from __future__ import annotations

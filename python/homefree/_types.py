@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Types that several modules name in annotations. Importing it imports typing, so that only type
 checkers do, and homefree.check."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Assertions about boundaries: who owns memory, who freed it, and what crossed. And allocation
 failure on demand.
 

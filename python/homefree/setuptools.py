@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """homefree for setup.py: Extension, in place of setuptools' own.
 
     from homefree.setuptools import Extension

@@ -1,10 +1,11 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The seam to CPython's buffer protocol, which Python.h declares for the limited API only from 3.11
  * on. Its layout, functions and numbers have been the same since 3.9; since 3.11 they are part of
  * the stable ABI.
  */
-#ifndef HOMEFREE_BUFFER_PROTOCOL_H
-#define HOMEFREE_BUFFER_PROTOCOL_H
+#ifndef HOMEFREE_PYTHON_NATIVE_BUFFER_PROTOCOL_H
+#define HOMEFREE_PYTHON_NATIVE_BUFFER_PROTOCOL_H
 
 #include "python/native/module_state.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * homefree.check's part of the extension: watches, as capsules, and failure on demand. Owns
  * nothing; a capsule drops its watch when it is destroyed. homefree/check.py documents the

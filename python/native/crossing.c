@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The part of the extension for memory that crosses between interpreters: messages (crossing.h),
  * and the type homefree.interpreters.Shared, which is such memory where it arrives. Owns nothing: a

@@ -1,11 +1,12 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Messages: what crosses from one interpreter to another. A message is a pickle and the memory that
  * the pickle refers to, which is not copied: each piece has a deleter, whose last holder, in
  * whichever interpreter, lets the memory go. A message itself is plain memory and belongs to
  * whoever has it; no interpreter need be alive.
  */
-#ifndef HOMEFREE_CROSSING_H
-#define HOMEFREE_CROSSING_H
+#ifndef HOMEFREE_PYTHON_NATIVE_CROSSING_H
+#define HOMEFREE_PYTHON_NATIVE_CROSSING_H
 
 #include "python/native/module_state.h"
 

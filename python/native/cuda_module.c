@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The part of the extension for homefree.cuda: spaces, records of their blocks, and DLPack. Owns
  * nothing: a block belongs to its record, which a capsule keeps. Functions are called with the GIL

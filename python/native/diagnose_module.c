@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * homefree.diagnose()'s part of the extension: parts of a run, as capsules, which end their part.
  * No state; any attached thread.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * homefree.doctor()'s part of the extension: writes the record of this process (hf_doctor_record).
  * No state; any thread that holds the GIL.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The extension module: its one exported function and its slots. Owns nothing. Every interpreter
  * may import it, including those with a GIL of their own: its data belongs to the module object,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * homefree_hidden.so: an object with an allocator of its own, beside which `homefree test` puts
  * modules.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * homefree.harness._unload: calls functions when the dynamic linker unloads the process's objects.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The part of the extension for install(), owner_of(), stats() and route_report(). Owns only the
  * types of their results, which belong to the module object. homefree/_homefree.pyi describes the

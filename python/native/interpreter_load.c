@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The part of the extension for modules in an interpreter with a GIL of its own (loading/
  * _interpreter_modules.py): what a file says about its initialisation, which libraries it shares

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The part of the extension for groups of interpreters (homefree/interpreters.h). Owns nothing: a
  * group belongs to its capsule, which ends it only if nobody has done so before. Functions are

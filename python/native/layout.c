@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The part of the extension for memory with a layout: objects of the type
  * homefree.interpreters.View show the buffer of another object in items of a certain format, and in

@@ -1,8 +1,9 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Objects that show the buffer of another one in a layout of their own.
  */
-#ifndef HOMEFREE_LAYOUT_H
-#define HOMEFREE_LAYOUT_H
+#ifndef HOMEFREE_PYTHON_NATIVE_LAYOUT_H
+#define HOMEFREE_PYTHON_NATIVE_LAYOUT_H
 
 #include "python/native/buffer_protocol.h"
 

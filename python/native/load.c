@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The part of the extension for load() and the import hook: the checks that loading/_load.py makes
  * before any code of a file runs, and the loading, adopting and copying that Python code cannot do.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The part of the extension that lets CPython pass memory by reference where CPython itself passes
  * objects between interpreters (concurrent.interpreters, InterpreterPoolExecutor): the type

@@ -1,8 +1,9 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The parts of which extension_module.c makes the module. Owns nothing.
  */
-#ifndef HOMEFREE_PYTHON_MODULE_PARTS_H
-#define HOMEFREE_PYTHON_MODULE_PARTS_H
+#ifndef HOMEFREE_PYTHON_NATIVE_MODULE_PARTS_H
+#define HOMEFREE_PYTHON_NATIVE_MODULE_PARTS_H
 
 #include "python/native/module_state.h"
 

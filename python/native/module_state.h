@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Shared by the parts of the extension module `homefree._homefree`.
  *
@@ -14,8 +15,8 @@
  * once, before anybody can call them (`array` by an atomic store, when it is known), and what
  * libhomefree guards.
  */
-#ifndef HOMEFREE_PYTHON_MODULE_STATE_H
-#define HOMEFREE_PYTHON_MODULE_STATE_H
+#ifndef HOMEFREE_PYTHON_NATIVE_MODULE_STATE_H
+#define HOMEFREE_PYTHON_NATIVE_MODULE_STATE_H
 
 #define PY_SSIZE_T_CLEAN
 #include <pyconfig.h> /* says whether this CPython is free-threaded */

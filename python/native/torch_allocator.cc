@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The functions that torch's CUDAPluggableAllocator calls: a library of its own, because torch
  * looks them up by name. Owns nothing, takes no lock, knows neither torch nor CUDA. Any thread that

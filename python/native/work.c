@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The part of the extension for homefree.interpreters.Executor: the queue through which an executor
  * and its interpreters exchange messages (crossing.h), and the threads that the interpreters work

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * hf_adopt_file() (homefree/adopt.h). Owns nothing but the handles of libraries that it loaded,
  * which are never closed because their users never say so. Takes no lock of its own.

@@ -1,8 +1,9 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * hf_adopt_file() (homefree/adopt.h). Any thread, but not under the loader's lock.
  */
-#ifndef HOMEFREE_ADOPT_FILE_H
-#define HOMEFREE_ADOPT_FILE_H
+#ifndef HOMEFREE_SATELLITES_ADOPT_ADOPT_FILE_H
+#define HOMEFREE_SATELLITES_ADOPT_ADOPT_FILE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * See adopted_cache.h. Owns what this process knows about files, which only grows; takes no lock.
  *

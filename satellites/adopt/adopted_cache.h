@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The directory in which a user's processes share adopted copies: homefree/adopted below
  * XDG_CACHE_HOME, or below .cache in HOME.
@@ -9,8 +10,8 @@
  *
  * Owns: nothing. Any thread, any process.
  */
-#ifndef HOMEFREE_HIDDEN_ADOPTED_CACHE_H
-#define HOMEFREE_HIDDEN_ADOPTED_CACHE_H
+#ifndef HOMEFREE_SATELLITES_ADOPT_ADOPTED_CACHE_H
+#define HOMEFREE_SATELLITES_ADOPT_ADOPTED_CACHE_H
 
 #include <limits.h>
 #include <stdbool.h>

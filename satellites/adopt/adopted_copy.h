@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The adopted copy of one file: found in the cache, or made after the search for ways into the
  * file's allocator. What needs libc alone, for libhomefree and the command.
@@ -5,8 +6,8 @@
  * Owns: the files that struct hf_adoption has open, until hf_adoption_close(). Uses malloc. Any
  * thread, each with an adoption of its own.
  */
-#ifndef HOMEFREE_ADOPTED_COPY_H
-#define HOMEFREE_ADOPTED_COPY_H
+#ifndef HOMEFREE_SATELLITES_ADOPT_ADOPTED_COPY_H
+#define HOMEFREE_SATELLITES_ADOPT_ADOPTED_COPY_H
 
 #include "loader/elf/elf_file.h"
 #include "satellites/adopt/adopted_cache.h"

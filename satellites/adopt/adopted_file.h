@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Writes adopted copies: turns a plain copy of a shared object's file into one whose allocator is
  * the heap, according to a plan.
@@ -10,8 +11,8 @@
  *
  * Stateless. Uses malloc. One thread at a time for each file.
  */
-#ifndef HOMEFREE_HIDDEN_ADOPTED_FILE_H
-#define HOMEFREE_HIDDEN_ADOPTED_FILE_H
+#ifndef HOMEFREE_SATELLITES_ADOPT_ADOPTED_FILE_H
+#define HOMEFREE_SATELLITES_ADOPT_ADOPTED_FILE_H
 
 #include "satellites/adopt/hidden/plan.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Guards in front of an allocator's functions in an object that is loaded, and that other threads
  * may be running.
@@ -5,8 +6,8 @@
  * Owns: the guards, for the life of the process, and a list of refusals, which a lock guards.
  * Changes run under the loader's lock. Any thread, but not in an IFUNC resolver.
  */
-#ifndef HOMEFREE_LIVE_GUARDS_H
-#define HOMEFREE_LIVE_GUARDS_H
+#ifndef HOMEFREE_SATELLITES_ADOPT_LIVE_GUARDS_H
+#define HOMEFREE_SATELLITES_ADOPT_LIVE_GUARDS_H
 
 #include "satellites/adopt/adopted_copy.h"
 

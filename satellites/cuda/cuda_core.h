@@ -1,8 +1,9 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The core as the satellite knows it: its table (alloc/space/cuda_satellite.h).
  */
-#ifndef HOMEFREE_CUDA_CORE_H
-#define HOMEFREE_CUDA_CORE_H
+#ifndef HOMEFREE_SATELLITES_CUDA_CUDA_CORE_H
+#define HOMEFREE_SATELLITES_CUDA_CUDA_CORE_H
 
 #include "alloc/space/cuda_satellite.h"
 #include "satellites/core_table.h"

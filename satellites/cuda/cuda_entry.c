@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What libhomefree-cuda exports: its entry (alloc/base/satellite.h), with the table that the core
  * calls. Owns nothing.

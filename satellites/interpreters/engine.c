@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The engine follows from CPython's version and build alone. Owns nothing, takes no lock.
  */

@@ -1,9 +1,10 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * How several interpreters of this process can run at the same time: which engine its CPython has,
  * and why none. Owns nothing; any thread, at any stage after the heap's start.
  */
-#ifndef HOMEFREE_ENGINE_H
-#define HOMEFREE_ENGINE_H
+#ifndef HOMEFREE_SATELLITES_INTERPRETERS_ENGINE_H
+#define HOMEFREE_SATELLITES_INTERPRETERS_ENGINE_H
 
 #include "loader/host/cpython.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Owns nothing but the initialisation of CPython, once, under a lock of its own.
  */

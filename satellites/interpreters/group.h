@@ -1,9 +1,10 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Groups of interpreters: made, described and ended. The functions are those of
  * homefree/interpreters.h without forwarding.
  */
-#ifndef HOMEFREE_GROUP_H
-#define HOMEFREE_GROUP_H
+#ifndef HOMEFREE_SATELLITES_INTERPRETERS_GROUP_H
+#define HOMEFREE_SATELLITES_INTERPRETERS_GROUP_H
 
 #include "satellites/interpreters/interpreter.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Owns the entries of guests. An entry belongs to a capsule in the guest's own dictionary, which
  * CPython clears when nothing else of the interpreter is left; until then the entry tells that the

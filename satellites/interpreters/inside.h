@@ -1,9 +1,10 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What is done inside of an interpreter by Python code: its paths, what it imports first, and how
  * it stops its own threads. Owns nothing; the calling thread is attached and stays so.
  */
-#ifndef HOMEFREE_INSIDE_H
-#define HOMEFREE_INSIDE_H
+#ifndef HOMEFREE_SATELLITES_INTERPRETERS_INSIDE_H
+#define HOMEFREE_SATELLITES_INTERPRETERS_INSIDE_H
 
 #include "satellites/interpreters/interpreter.h"
 

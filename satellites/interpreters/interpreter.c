@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The lives of the structures in interpreter.h, and waiting for a change in them. Owns nothing of
  * its own.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What the units of interpreters/ know of a group, an interpreter and a session. Each member says
  * what guards it.
@@ -5,8 +6,8 @@
  * Locks: a group's lock and then an interpreter's. Nobody holds either while Python code runs or
  * while waiting for a GIL.
  */
-#ifndef HOMEFREE_INTERPRETER_H
-#define HOMEFREE_INTERPRETER_H
+#ifndef HOMEFREE_SATELLITES_INTERPRETERS_INTERPRETER_H
+#define HOMEFREE_SATELLITES_INTERPRETERS_INTERPRETER_H
 
 #include "loader/host/cpython.h"
 #include "satellites/interpreters/running.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Owns the handlers of five signals, and what the host had there before, which a handler reads
  * without a lock: it is stored before the handler is installed, and stays.

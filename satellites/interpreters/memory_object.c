@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Owns nothing: an object has its own copy of the description and one reference to the keeper, and
  * an interpreter its own type.

@@ -1,10 +1,11 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Objects of Python that show memory by the buffer protocol and hold its keeper. Their type is made
  * in each interpreter when it is first needed, without Python's headers. The functions are called
  * by a thread that is attached to the interpreter.
  */
-#ifndef HOMEFREE_MEMORY_OBJECT_H
-#define HOMEFREE_MEMORY_OBJECT_H
+#ifndef HOMEFREE_SATELLITES_INTERPRETERS_MEMORY_OBJECT_H
+#define HOMEFREE_SATELLITES_INTERPRETERS_MEMORY_OBJECT_H
 
 #include "satellites/interpreters/interpreter.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Owns the number of groups whose crashes are named, its lock, and, sealed, the functions that
  * install and remove the handlers. These run under the lock.

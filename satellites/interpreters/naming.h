@@ -1,11 +1,12 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Which groups have crashes named, and what a handler of signals may ask: where the calling thread
  * is. The handler itself uses this unit, so its functions are handed in.
  *
  * naming.c owns the number of these groups and its lock.
  */
-#ifndef HOMEFREE_NAMING_H
-#define HOMEFREE_NAMING_H
+#ifndef HOMEFREE_SATELLITES_INTERPRETERS_NAMING_H
+#define HOMEFREE_SATELLITES_INTERPRETERS_NAMING_H
 
 #include "satellites/interpreters/running.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Owns the turn: interpreters are made and ended one after the other, because CPython 3.12 and 3.13
  * change what all interpreters share while they do so. The turn is not a lock: Python code runs

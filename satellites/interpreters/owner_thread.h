@@ -1,9 +1,10 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The thread of an interpreter's that makes it, runs what is posted to it while nobody else does,
  * and ends it. owner_thread.c owns the lock under which interpreters are made and ended.
  */
-#ifndef HOMEFREE_OWNER_THREAD_H
-#define HOMEFREE_OWNER_THREAD_H
+#ifndef HOMEFREE_SATELLITES_INTERPRETERS_OWNER_THREAD_H
+#define HOMEFREE_SATELLITES_INTERPRETERS_OWNER_THREAD_H
 
 #include "satellites/interpreters/interpreter.h"
 

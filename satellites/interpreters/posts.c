@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Owns the thread that serves the main interpreter's queue, which is made for the first post, and
  * those that serve guests' queues, which end when a queue is empty. The others' queues are served

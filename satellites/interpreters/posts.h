@@ -1,9 +1,10 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Functions that wait to be run by a thread that is attached to a certain interpreter. Each
  * interpreter's queue is guarded by its lock.
  */
-#ifndef HOMEFREE_POSTS_H
-#define HOMEFREE_POSTS_H
+#ifndef HOMEFREE_SATELLITES_INTERPRETERS_POSTS_H
+#define HOMEFREE_SATELLITES_INTERPRETERS_POSTS_H
 
 #include "satellites/interpreters/interpreter.h"
 

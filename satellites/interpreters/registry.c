@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Owns the list of interpreters, its lock, and the counts of all that were ever made. What is
  * listed has not ended; an entry is changed under its own lock.

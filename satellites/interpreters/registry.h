@@ -1,11 +1,12 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The interpreters of this process, by CPython's number. registry.c owns the list, its lock and the
  * main interpreter's entry. Any thread; a forked child starts with an empty list.
  *
  * Locks: the registry's lock, and then an interpreter's.
  */
-#ifndef HOMEFREE_REGISTRY_H
-#define HOMEFREE_REGISTRY_H
+#ifndef HOMEFREE_SATELLITES_INTERPRETERS_REGISTRY_H
+#define HOMEFREE_SATELLITES_INTERPRETERS_REGISTRY_H
 
 #include "satellites/interpreters/interpreter.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Owns the objects of each replica, by a reference in a module `_homefree_replicas` of their
  * interpreter: if that ends first, they are released with its modules.

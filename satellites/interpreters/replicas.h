@@ -1,9 +1,10 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * One object in each interpreter of a group. The functions are those of homefree/interpreters.h
  * without forwarding.
  */
-#ifndef HOMEFREE_REPLICAS_H
-#define HOMEFREE_REPLICAS_H
+#ifndef HOMEFREE_SATELLITES_INTERPRETERS_REPLICAS_H
+#define HOMEFREE_SATELLITES_INTERPRETERS_REPLICAS_H
 
 #include "satellites/interpreters/interpreter.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Owns nothing. A name is guarded by a count of its changes, which is odd meanwhile.
  */

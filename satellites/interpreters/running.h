@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What a thread runs in an interpreter, by name: for hf_interpreters_stats(), which asks from
  * another thread, and for the handler of a crash.
@@ -6,8 +7,8 @@
  * alone. Any thread reads it, and nobody waits: a name that changes while it is read counts as
  * none.
  */
-#ifndef HOMEFREE_RUNNING_H
-#define HOMEFREE_RUNNING_H
+#ifndef HOMEFREE_SATELLITES_INTERPRETERS_RUNNING_H
+#define HOMEFREE_SATELLITES_INTERPRETERS_RUNNING_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

@@ -1,9 +1,10 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Running source and calling functions in a session's interpreter. Owns nothing; the functions are
  * those of homefree/interpreters.h without forwarding.
  */
-#ifndef HOMEFREE_SESSION_CALLS_H
-#define HOMEFREE_SESSION_CALLS_H
+#ifndef HOMEFREE_SATELLITES_INTERPRETERS_SESSION_CALLS_H
+#define HOMEFREE_SATELLITES_INTERPRETERS_SESSION_CALLS_H
 
 #include "satellites/interpreters/interpreter.h"
 

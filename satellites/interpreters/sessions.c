@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Owns no state but that of the sessions, and the thread state of each thread without a GIL that
  * had none (thread_states.h).

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Sessions: which interpreter a thread may use, and attaching to it. Beginning and ending one takes
  * no lock while nobody waits; the counters are atomic.
@@ -5,8 +6,8 @@
  * All functions are the ones of homefree/interpreters.h without forwarding, for groups of this
  * process (not of a fork's parent).
  */
-#ifndef HOMEFREE_SESSIONS_H
-#define HOMEFREE_SESSIONS_H
+#ifndef HOMEFREE_SATELLITES_INTERPRETERS_SESSIONS_H
+#define HOMEFREE_SATELLITES_INTERPRETERS_SESSIONS_H
 
 #include "satellites/interpreters/thread_states.h"
 

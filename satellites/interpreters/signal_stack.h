@@ -1,9 +1,10 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A stack for signal handlers, so that a thread whose own stack has overflowed can still say where.
  * Owns nothing; each function is called by the thread that the stack is for.
  */
-#ifndef HOMEFREE_SIGNAL_STACK_H
-#define HOMEFREE_SIGNAL_STACK_H
+#ifndef HOMEFREE_SATELLITES_INTERPRETERS_SIGNAL_STACK_H
+#define HOMEFREE_SATELLITES_INTERPRETERS_SIGNAL_STACK_H
 
 #include <stddef.h>
 

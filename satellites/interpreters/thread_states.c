@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Owns the key under which each thread that has had a session keeps its record. A record is made by
  * its thread and freed when the thread ends.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What a thread knows of its sessions: which belong to it, and which it has attached over which.
  *
@@ -10,8 +11,8 @@
  * thread_states.c owns the key of the threads' records. Only a thread itself reads or changes its
  * record, but for `ended` of its sessions, which hf_session_end() sets from any thread.
  */
-#ifndef HOMEFREE_THREAD_STATES_H
-#define HOMEFREE_THREAD_STATES_H
+#ifndef HOMEFREE_SATELLITES_INTERPRETERS_THREAD_STATES_H
+#define HOMEFREE_SATELLITES_INTERPRETERS_THREAD_STATES_H
 
 #include "satellites/interpreters/interpreter.h"
 #include "satellites/interpreters/signal_stack.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Owns nothing: a description is its value's, and the memory is kept in one of three ways.
  *

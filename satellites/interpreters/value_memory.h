@@ -1,9 +1,10 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Memory of values (struct hf_memory): descriptions of it, and what keeps the memory of a result.
  * The functions that take an object are called by a thread that is attached to the interpreter.
  */
-#ifndef HOMEFREE_VALUE_MEMORY_H
-#define HOMEFREE_VALUE_MEMORY_H
+#ifndef HOMEFREE_SATELLITES_INTERPRETERS_VALUE_MEMORY_H
+#define HOMEFREE_SATELLITES_INTERPRETERS_VALUE_MEMORY_H
 
 #include "satellites/interpreters/interpreter.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Owns nothing: what a value points to is the value's, each part in a block of the heap. What keeps
  * memory is in value_memory.c.

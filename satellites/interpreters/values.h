@@ -1,9 +1,10 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Python's objects as struct hf_value, and back. The functions are called by a thread that is
  * attached to the interpreter; they run Python code, so no lock may be held.
  */
-#ifndef HOMEFREE_VALUES_H
-#define HOMEFREE_VALUES_H
+#ifndef HOMEFREE_SATELLITES_INTERPRETERS_VALUES_H
+#define HOMEFREE_SATELLITES_INTERPRETERS_VALUES_H
 
 #include "satellites/interpreters/interpreter.h"
 

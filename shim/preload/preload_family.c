@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The malloc family of whole-process mode: libhomefree-preload.so exports it under libc's names, in
  * front of libc, so that every object of the process allocates from the heap. Not part of

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 //! Finds homefree and says how to link it. No crates; Python or pkg-config is asked where it lies.
 //!
 //! For the crates that depend on this one, Cargo hands on as environment variables of their build

@@ -1,8 +1,8 @@
 /* Several instances of libhomefree in one process: what their tests share. Nothing here links one.
  *
  * Copies are loaded in children, because a copy never leaves its process. */
-#ifndef TESTS_ALLOC_COPIES_H
-#define TESTS_ALLOC_COPIES_H
+#ifndef HOMEFREE_TESTS_ALLOC_COPIES_H
+#define HOMEFREE_TESTS_ALLOC_COPIES_H
 
 #include "death.h"
 

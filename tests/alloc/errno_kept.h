@@ -1,8 +1,8 @@
 /*
  * What leaves errno alone. Owns nothing; for any thread and child process, as must() is.
  */
-#ifndef TESTS_ERRNO_KEPT_H
-#define TESTS_ERRNO_KEPT_H
+#ifndef HOMEFREE_TESTS_ALLOC_ERRNO_KEPT_H
+#define HOMEFREE_TESTS_ALLOC_ERRNO_KEPT_H
 
 #include "death.h"
 

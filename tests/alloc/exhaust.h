@@ -1,6 +1,6 @@
 /* Programs that use all memory there is, and then go on: what they share. Run in children only. */
-#ifndef TESTS_ALLOC_EXHAUST_H
-#define TESTS_ALLOC_EXHAUST_H
+#ifndef HOMEFREE_TESTS_ALLOC_EXHAUST_H
+#define HOMEFREE_TESTS_ALLOC_EXHAUST_H
 
 #include "death.h"
 

@@ -1,7 +1,7 @@
 /* Whether memory was lost: run the same work many times, and see that the heap does not grow with
  * the number of times. */
-#ifndef TESTS_ALLOC_GROWTH_H
-#define TESTS_ALLOC_GROWTH_H
+#ifndef HOMEFREE_TESTS_ALLOC_GROWTH_H
+#define HOMEFREE_TESTS_ALLOC_GROWTH_H
 
 #include "heap.h"
 #include "suite.h"

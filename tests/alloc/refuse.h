@@ -1,6 +1,6 @@
 /* A sandbox that refuses system calls from now on, with ENOMEM. */
-#ifndef TESTS_ALLOC_REFUSE_H
-#define TESTS_ALLOC_REFUSE_H
+#ifndef HOMEFREE_TESTS_ALLOC_REFUSE_H
+#define HOMEFREE_TESTS_ALLOC_REFUSE_H
 
 #include "death.h"
 

@@ -5,8 +5,8 @@
  * many times, in turn with its rivals, and compares the medians. The programs never link homefree:
  * it arrives late, by dlopen(), because that is the case that is hard.
  */
-#ifndef HF_TESTS_BENCH_H
-#define HF_TESTS_BENCH_H
+#ifndef HOMEFREE_TESTS_BENCH_BENCH_H
+#define HOMEFREE_TESTS_BENCH_BENCH_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -8,8 +8,8 @@
  *   --library FILE   libhomefree.so.1, for the first three
  *   --runtime FILE   the CUDA runtime (libcudart.so.13)
  */
-#ifndef HF_TESTS_BENCH_SPACE_RIVALS_H
-#define HF_TESTS_BENCH_SPACE_RIVALS_H
+#ifndef HOMEFREE_TESTS_BENCH_SPACE_RIVALS_H
+#define HOMEFREE_TESTS_BENCH_SPACE_RIVALS_H
 
 #include <stddef.h>
 #include <stdint.h>

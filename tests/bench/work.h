@@ -3,8 +3,8 @@
  * shim and libhomefree ("with_homefree") and without both ("plain", whose malloc and free are the
  * process's, whichever those are), so that the two differ in nothing but the allocator they reach.
  */
-#ifndef HF_TESTS_BENCH_WORK_H
-#define HF_TESTS_BENCH_WORK_H
+#ifndef HOMEFREE_TESTS_BENCH_WORK_H
+#define HOMEFREE_TESTS_BENCH_WORK_H
 
 #include <stddef.h>
 

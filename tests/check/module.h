@@ -1,6 +1,6 @@
 /* What the tests ask of module.c: loaded under a name that crossings show. */
-#ifndef TESTS_CHECK_MODULE_H
-#define TESTS_CHECK_MODULE_H
+#ifndef HOMEFREE_TESTS_CHECK_MODULE_H
+#define HOMEFREE_TESTS_CHECK_MODULE_H
 
 #include <dlfcn.h>
 #include <stddef.h>

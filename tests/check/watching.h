@@ -1,6 +1,6 @@
 /* What a watch says, for tests that ask it themselves. */
-#ifndef TESTS_CHECK_WATCHING_H
-#define TESTS_CHECK_WATCHING_H
+#ifndef HOMEFREE_TESTS_CHECK_WATCHING_H
+#define HOMEFREE_TESTS_CHECK_WATCHING_H
 
 #include <check.h>
 #include <homefree/homefree.h>

@@ -2,8 +2,8 @@
  * What the tests of the seam to CUDA share. The seam's files are linked into each program, and each
  * behaviour runs in a process of its own, which the double of CUDA has not seen before.
  */
-#ifndef TESTS_CUDA_SEAM_H
-#define TESTS_CUDA_SEAM_H
+#ifndef HOMEFREE_TESTS_CUDA_SEAM_H
+#define HOMEFREE_TESTS_CUDA_SEAM_H
 
 #include "death.h"
 #include "satellites/cuda/driver/cuda.h"

@@ -3,8 +3,8 @@
  * which most is empty. An input is the header up to its command, the command's length and bytes,
  * and for each chunk a struct fuzz_chunk and the bytes in use.
  */
-#ifndef TESTS_FUZZ_EXPAND_H
-#define TESTS_FUZZ_EXPAND_H
+#ifndef HOMEFREE_TESTS_FUZZ_EXPAND_H
+#define HOMEFREE_TESTS_FUZZ_EXPAND_H
 
 #include "alloc/diagnose/report_format.h"
 #include "fuzz.h"

@@ -1,8 +1,8 @@
 /*
  * What the targets of `homefree exports` check of a version script.
  */
-#ifndef TESTS_FUZZ_EXPORTED_H
-#define TESTS_FUZZ_EXPORTED_H
+#ifndef HOMEFREE_TESTS_FUZZ_EXPORTED_H
+#define HOMEFREE_TESTS_FUZZ_EXPORTED_H
 
 #include "loader/command/exports/version_script.h"
 

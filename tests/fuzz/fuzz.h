@@ -5,8 +5,8 @@
  * each input, and that replay.c calls with the inputs in the repository. It asserts with Check's
  * macros, as the other tests do; a failed assertion ends the process (asserts.c).
  */
-#ifndef TESTS_FUZZ_FUZZ_H
-#define TESTS_FUZZ_FUZZ_H
+#ifndef HOMEFREE_TESTS_FUZZ_FUZZ_H
+#define HOMEFREE_TESTS_FUZZ_FUZZ_H
 
 #include <check.h>
 #include <stdbool.h>

@@ -1,8 +1,8 @@
 /*
  * What the targets of `homefree doctor` check of a record.
  */
-#ifndef TESTS_FUZZ_SHOWN_RECORD_H
-#define TESTS_FUZZ_SHOWN_RECORD_H
+#ifndef HOMEFREE_TESTS_FUZZ_SHOWN_RECORD_H
+#define HOMEFREE_TESTS_FUZZ_SHOWN_RECORD_H
 
 #include "loader/command/doctor/doctor_record.h"
 

@@ -5,8 +5,8 @@
  * Each case runs in a process of its own, which this program starts anew: CUDA does not survive
  * fork(2). A case ends at its first failed gpu_check(). One thread, unless a case says otherwise.
  */
-#ifndef HF_TESTS_GPU_H
-#define HF_TESTS_GPU_H
+#ifndef HOMEFREE_TESTS_GPU_GPU_H
+#define HOMEFREE_TESTS_GPU_GPU_H
 
 #include <homefree/homefree.h>
 

@@ -2,8 +2,8 @@
  * What the tests of groups of interpreters share: a CPython that is loaded into the test's process,
  * and groups and calls in it that must work.
  */
-#ifndef TESTS_GROUPS_H
-#define TESTS_GROUPS_H
+#ifndef HOMEFREE_TESTS_INTERPRETERS_GROUPS_H
+#define HOMEFREE_TESTS_INTERPRETERS_GROUPS_H
 
 #include "library.h"
 #include "suite.h"

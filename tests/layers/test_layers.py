@@ -9,7 +9,8 @@ ARCHITECTURE.md has the table of layers, lowest first. The test fails
   where no unit uses one of a layer that the row names,
 - where a unit that is not listed below has a constructor,
 - where a source file belongs to no layer, or two have the same name in different directories
-  (but for installed headers, which users find by their directory).
+  (but for installed headers, which users find by their directory),
+- where a source file does not say under which licence it is, or a header's guard is not its path.
 
 The interface of the heap's front end, alloc/heap/front_end.h, is a unit: what it declares may be
 called by everyone, and some of it is implemented above. That is the one place where calls go up.
@@ -49,6 +50,8 @@ ROOMS = ("alloc", "shim", "loader", "satellites", "python")
 SOURCES = (".c", ".cc", ".h", ".def", ".in")
 INTERFACE = "alloc/heap/front_end"
 JEMALLOC = "alloc/pages/jemalloc"
+LICENCE = "SPDX-License-Identifier: BSD-2-Clause"
+LICENSED = {".c", ".cc", ".h", ".S", ".rs", ".py", ".pyi", ".sh"}
 # Names that build tools and Python require.
 SHARED_NAMES = {"meson.build", "__init__.py", "__main__.py"}
 
@@ -337,6 +340,19 @@ class Names(Lists):
         unknown = [same[name] for name in sorted(same.keys() - SAME_NAMES)]
         self.must_be_none(unknown, "these have the same name")
         self.must_be_none(sorted(SAME_NAMES - same.keys()), "renamed: take out of SAME_NAMES")
+
+    def test_each_file_names_its_licence_and_guards_its_path(self):
+        unlicensed, wrong = [], []
+        for path in source_files(options.source):
+            name = path.relative_to(options.source).as_posix()
+            text = path.read_text(encoding="utf-8") if path.suffix in LICENSED else ""
+            if text.strip() and LICENCE not in "".join(text.splitlines(keepends=True)[:2]):
+                unlicensed.append(name)
+            guard = re.sub("[^A-Z0-9]", "_", name.removeprefix("alloc/include/homefree/").upper())
+            if path.suffix == ".h" and not re.search(rf"# *define HOMEFREE_{guard}\n", text):
+                wrong.append(f"{name} is guarded by HOMEFREE_{guard}")
+        self.must_be_none(unlicensed, f"their first line is not {LICENCE}")
+        self.must_be_none(wrong, "one scheme of guards")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 /* What the tests of other allocators do with those allocators' blocks. */
-#ifndef TESTS_LOADER_BLOCKS_H
-#define TESTS_LOADER_BLOCKS_H
+#ifndef HOMEFREE_TESTS_LOADER_BLOCKS_H
+#define HOMEFREE_TESTS_LOADER_BLOCKS_H
 
 #include "death.h"
 #include "modules/user.h"

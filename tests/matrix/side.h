@@ -4,8 +4,8 @@
  * allocated. side.cc is compiled as C and as C++; how it is linked decides whose functions it
  * calls.
  */
-#ifndef SIDE_H
-#define SIDE_H
+#ifndef HOMEFREE_TESTS_MATRIX_SIDE_H
+#define HOMEFREE_TESTS_MATRIX_SIDE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -3,8 +3,8 @@
  * is decided by how it is linked: libc's functions, the heap's, or those of a hidden allocator.
  * With MODEL_NAMED it calls the functions of an allocator by that allocator's names.
  */
-#ifndef TESTS_MODEL_SIDE_H
-#define TESTS_MODEL_SIDE_H
+#ifndef HOMEFREE_TESTS_MODEL_SIDE_H
+#define HOMEFREE_TESTS_MODEL_SIDE_H
 
 #include <stddef.h>
 

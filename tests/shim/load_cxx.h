@@ -1,6 +1,6 @@
 /* Loads the C++ module that a test program is given as its only argument. */
-#ifndef TESTS_SHIM_LOAD_CXX_H
-#define TESTS_SHIM_LOAD_CXX_H
+#ifndef HOMEFREE_TESTS_SHIM_LOAD_CXX_H
+#define HOMEFREE_TESTS_SHIM_LOAD_CXX_H
 
 #include "module_cxx.h"
 #include "process.h"

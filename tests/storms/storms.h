@@ -6,8 +6,8 @@
  * A storm checks what it sees and ends the process at the first thing that is wrong. It counts what
  * it does. Nothing waits for a time but the main thread, which ends the storm.
  */
-#ifndef TESTS_STORMS_H
-#define TESTS_STORMS_H
+#ifndef HOMEFREE_TESTS_STORMS_STORMS_H
+#define HOMEFREE_TESTS_STORMS_STORMS_H
 
 #include "../loader/modules/user.h"
 

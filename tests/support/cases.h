@@ -1,6 +1,6 @@
 /* Programs that do what their only argument names. */
-#ifndef TESTS_SUPPORT_CASES_H
-#define TESTS_SUPPORT_CASES_H
+#ifndef HOMEFREE_TESTS_SUPPORT_CASES_H
+#define HOMEFREE_TESTS_SUPPORT_CASES_H
 
 #include <stddef.h>
 #include <stdio.h>

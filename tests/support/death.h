@@ -5,8 +5,8 @@
  * line. Works with CK_FORK=no (under valgrind) too: nothing in a child may call Check, whose
  * failures would then go on in the wrong process. Children and threads use must().
  */
-#ifndef TESTS_DEATH_H
-#define TESTS_DEATH_H
+#ifndef HOMEFREE_TESTS_SUPPORT_DEATH_H
+#define HOMEFREE_TESTS_SUPPORT_DEATH_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* Blocks of libc and of the heap, each freed by the other's function. */
-#ifndef TESTS_SUPPORT_EXCHANGE_H
-#define TESTS_SUPPORT_EXCHANGE_H
+#ifndef HOMEFREE_TESTS_SUPPORT_EXCHANGE_H
+#define HOMEFREE_TESTS_SUPPORT_EXCHANGE_H
 
 #include <homefree/homefree.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* The heap, asked by a test that is linked with it. */
-#ifndef TESTS_HEAP_H
-#define TESTS_HEAP_H
+#ifndef HOMEFREE_TESTS_SUPPORT_HEAP_H
+#define HOMEFREE_TESTS_SUPPORT_HEAP_H
 
 #include <check.h>
 #include <homefree/homefree.h>

@@ -1,6 +1,6 @@
 /* Files in memory, for suites that change bytes of them. */
-#ifndef TESTS_SUPPORT_IMAGE_H
-#define TESTS_SUPPORT_IMAGE_H
+#ifndef HOMEFREE_TESTS_SUPPORT_IMAGE_H
+#define HOMEFREE_TESTS_SUPPORT_IMAGE_H
 
 #include <stddef.h>
 

@@ -1,7 +1,7 @@
 /* Loads libraries. On failure the program exits, with dlerror()'s message on stderr: inside a test
  * that fails the test. */
-#ifndef TESTS_LIBRARY_H
-#define TESTS_LIBRARY_H
+#ifndef HOMEFREE_TESTS_SUPPORT_LIBRARY_H
+#define HOMEFREE_TESTS_SUPPORT_LIBRARY_H
 
 #ifdef __cplusplus
 extern "C" {

@@ -2,8 +2,8 @@
  * The process as seen from outside homefree: loaded libraries (library.h), the objects and pages
  * that hold an address, and an end for tests that hang.
  */
-#ifndef TESTS_PROCESS_H
-#define TESTS_PROCESS_H
+#ifndef HOMEFREE_TESTS_SUPPORT_PROCESS_H
+#define HOMEFREE_TESTS_SUPPORT_PROCESS_H
 
 #include "library.h"
 

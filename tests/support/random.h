@@ -1,6 +1,6 @@
 /* Numbers that look random and come again with the same seed: xorshift64*. For one thread. */
-#ifndef TESTS_SUPPORT_RANDOM_H
-#define TESTS_SUPPORT_RANDOM_H
+#ifndef HOMEFREE_TESTS_SUPPORT_RANDOM_H
+#define HOMEFREE_TESTS_SUPPORT_RANDOM_H
 
 #include <stdint.h>
 #include <stdlib.h>

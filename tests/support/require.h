@@ -2,8 +2,8 @@
  * For programs that are no Check suites: a condition that is not so ends the program with a line on
  * stdout and status 1.
  */
-#ifndef TESTS_SUPPORT_REQUIRE_H
-#define TESTS_SUPPORT_REQUIRE_H
+#ifndef HOMEFREE_TESTS_SUPPORT_REQUIRE_H
+#define HOMEFREE_TESTS_SUPPORT_REQUIRE_H
 
 #include <stdio.h>
 #include <stdlib.h>

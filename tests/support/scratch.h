@@ -1,6 +1,6 @@
 /* A directory of the test's own below /tmp, with one file in it. */
-#ifndef TESTS_SCRATCH_H
-#define TESTS_SCRATCH_H
+#ifndef HOMEFREE_TESTS_SUPPORT_SCRATCH_H
+#define HOMEFREE_TESTS_SUPPORT_SCRATCH_H
 
 /* The directory, and the path of a file in it that is not made. Set by make_scratch(). */
 extern char scratch_directory[64], scratch_file[96];

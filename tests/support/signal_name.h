@@ -1,6 +1,6 @@
 /* The abbreviated names of the signals that end tests; glibc's sigabbrev_np() came with 2.32. */
-#ifndef SIGNAL_NAME_H
-#define SIGNAL_NAME_H
+#ifndef HOMEFREE_TESTS_SUPPORT_SIGNAL_NAME_H
+#define HOMEFREE_TESTS_SUPPORT_SIGNAL_NAME_H
 
 #include <signal.h>
 #include <stddef.h>

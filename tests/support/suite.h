@@ -12,8 +12,8 @@
  * A case with a fixture or with loop tests is built with NEW_CASE() and Check's own functions, and
  * run with RUN_CASES(). CK_RUN_CASE, CK_VERBOSITY and CK_FORK work as Check's manual says.
  */
-#ifndef TESTS_SUITE_H
-#define TESTS_SUITE_H
+#ifndef HOMEFREE_TESTS_SUPPORT_SUITE_H
+#define HOMEFREE_TESTS_SUPPORT_SUITE_H
 
 #include <check.h>
 #include <stddef.h>

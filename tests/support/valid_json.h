@@ -1,6 +1,6 @@
 /* Whether bytes are one JSON document in UTF-8, as RFC 8259 has it. Owns nothing. */
-#ifndef TESTS_SUPPORT_VALID_JSON_H
-#define TESTS_SUPPORT_VALID_JSON_H
+#ifndef HOMEFREE_TESTS_SUPPORT_VALID_JSON_H
+#define HOMEFREE_TESTS_SUPPORT_VALID_JSON_H
 
 #include <stdbool.h>
 #include <stddef.h>

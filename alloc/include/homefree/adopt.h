@@ -1,8 +1,9 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * homefree/adopt.h - adopting: a prebuilt module allocates from the heap without being relinked.
  */
-#ifndef HOMEFREE_HOMEFREE_ADOPT_H
-#define HOMEFREE_HOMEFREE_ADOPT_H
+#ifndef HOMEFREE_ADOPT_H
+#define HOMEFREE_ADOPT_H
 
 #include <homefree/base.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * homefree/alloc.h - the malloc family.
  *
@@ -5,8 +6,8 @@
  * region. A function here that takes a pointer takes any pointer: the heap frees and resizes what
  * it owns, and every foreign pointer goes to the allocator that owns it.
  */
-#ifndef HOMEFREE_HOMEFREE_ALLOC_H
-#define HOMEFREE_HOMEFREE_ALLOC_H
+#ifndef HOMEFREE_ALLOC_H
+#define HOMEFREE_ALLOC_H
 
 #include <homefree/base.h>
 

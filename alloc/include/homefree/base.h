@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * homefree/base.h - what every public header shares: the version, the export macros, and the rules.
  *
@@ -28,8 +29,8 @@
  * ends the process with SIGABRT. A message on stderr first names the pointer, its owner and the
  * caller, says what would have happened, and says what to do.
  */
-#ifndef HOMEFREE_HOMEFREE_BASE_H
-#define HOMEFREE_HOMEFREE_BASE_H
+#ifndef HOMEFREE_BASE_H
+#define HOMEFREE_BASE_H
 
 #include <stdbool.h>
 #include <stddef.h>

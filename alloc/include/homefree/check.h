@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * homefree/check.h - assertions about boundaries, for suites of Check, GoogleTest, Catch2, or none.
  *
@@ -39,8 +40,8 @@
  * open until the process ends, which costs time and one of HF_WATCHES_MAX. Names that begin with
  * hf_ck_ or HF_CK_ are internal, except for those described here.
  */
-#ifndef HOMEFREE_HOMEFREE_CHECK_H
-#define HOMEFREE_HOMEFREE_CHECK_H
+#ifndef HOMEFREE_CHECK_H
+#define HOMEFREE_CHECK_H
 
 #include <homefree/check/support.h>
 

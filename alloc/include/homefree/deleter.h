@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * homefree/deleter.h - refcounted deleters: a pointer, the function that frees it, and references.
  *
@@ -23,8 +24,8 @@
  * Different threads may take and drop references to one deleter concurrently. Only the functions
  * that make or pin take a lock. After fork(2) the child has its own copies of all deleters.
  */
-#ifndef HOMEFREE_HOMEFREE_DELETER_H
-#define HOMEFREE_HOMEFREE_DELETER_H
+#ifndef HOMEFREE_DELETER_H
+#define HOMEFREE_DELETER_H
 
 #include <homefree/base.h>
 

@@ -1,11 +1,12 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * homefree/diagnose.h - what diagnostics mode finds during a part of a run.
  *
  * A process is diagnosed if `homefree run --diagnose` started it, or libhomefree-diagnose.so is
  * preloaded. Everywhere else these functions say so and do nothing.
  */
-#ifndef HOMEFREE_HOMEFREE_DIAGNOSE_H
-#define HOMEFREE_HOMEFREE_DIAGNOSE_H
+#ifndef HOMEFREE_DIAGNOSE_H
+#define HOMEFREE_DIAGNOSE_H
 
 #include <homefree/base.h>
 #include <homefree/watch.h>

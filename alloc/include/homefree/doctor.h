@@ -1,8 +1,9 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * homefree/doctor.h - the facts about this process's allocators, for `homefree doctor`.
  */
-#ifndef HOMEFREE_HOMEFREE_DOCTOR_H
-#define HOMEFREE_HOMEFREE_DOCTOR_H
+#ifndef HOMEFREE_DOCTOR_H
+#define HOMEFREE_DOCTOR_H
 
 #include <homefree/base.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * homefree/fail.h - allocation failure on demand: the Nth call from now on returns no memory.
  *
@@ -25,8 +26,8 @@
  * While any thread counts, every call of every thread takes the heap's slow path. While none does,
  * counting costs nothing.
  */
-#ifndef HOMEFREE_HOMEFREE_FAIL_H
-#define HOMEFREE_HOMEFREE_FAIL_H
+#ifndef HOMEFREE_FAIL_H
+#define HOMEFREE_FAIL_H
 
 #include <homefree/base.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * homefree/heap.h - heaps of one's own, and a look at all live blocks.
  *
@@ -16,8 +17,8 @@
  * In a process that runs under diagnostics mode (homefree/diagnose.h) the functions fail with
  * ENOTSUP.
  */
-#ifndef HOMEFREE_HOMEFREE_HEAP_H
-#define HOMEFREE_HOMEFREE_HEAP_H
+#ifndef HOMEFREE_HEAP_H
+#define HOMEFREE_HEAP_H
 
 #include <homefree/base.h>
 

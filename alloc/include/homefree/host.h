@@ -1,11 +1,12 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * homefree/host.h - the host's allocators: CPython and NumPy allocate from the heap.
  *
  * These functions do not need Python's headers. homefree/python.h has what modules share with
  * Python.
  */
-#ifndef HOMEFREE_HOMEFREE_HOST_H
-#define HOMEFREE_HOMEFREE_HOST_H
+#ifndef HOMEFREE_HOST_H
+#define HOMEFREE_HOST_H
 
 #include <homefree/base.h>
 #include <homefree/deleter.h>

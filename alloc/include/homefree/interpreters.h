@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * homefree/interpreters.h - several Python interpreters in one process, on one heap.
  *
@@ -41,8 +42,8 @@
  *   homefree/interpreters/value.h    arguments and results of calls, and exceptions
  *   homefree/interpreters/replica.h  objects that each interpreter of a group has one of
  */
-#ifndef HOMEFREE_HOMEFREE_INTERPRETERS_H
-#define HOMEFREE_HOMEFREE_INTERPRETERS_H
+#ifndef HOMEFREE_INTERPRETERS_H
+#define HOMEFREE_INTERPRETERS_H
 
 #include <homefree/base.h>
 #include <homefree/interpreters/replica.h>

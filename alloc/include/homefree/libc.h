@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * homefree/libc.h - libc's functions that return or grow heap memory.
  *
@@ -5,8 +6,8 @@
  * to the heap. A buffer that is passed in to be grown may belong to any allocator; its owner grows
  * it.
  */
-#ifndef HOMEFREE_HOMEFREE_LIBC_H
-#define HOMEFREE_HOMEFREE_LIBC_H
+#ifndef HOMEFREE_LIBC_H
+#define HOMEFREE_LIBC_H
 
 #include <homefree/base.h>
 

@@ -1,8 +1,9 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * homefree/owner.h - which allocator an address belongs to.
  */
-#ifndef HOMEFREE_HOMEFREE_OWNER_H
-#define HOMEFREE_HOMEFREE_OWNER_H
+#ifndef HOMEFREE_OWNER_H
+#define HOMEFREE_OWNER_H
 
 #include <homefree/base.h>
 

@@ -1,8 +1,9 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * homefree/private.h - private copies: a shared object with globals of its own.
  */
-#ifndef HOMEFREE_HOMEFREE_PRIVATE_H
-#define HOMEFREE_HOMEFREE_PRIVATE_H
+#ifndef HOMEFREE_PRIVATE_H
+#define HOMEFREE_PRIVATE_H
 
 #include <homefree/base.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * homefree/python.h - memory that is shared with Python, and the deleter that frees it.
  *
@@ -40,8 +41,8 @@
  *     preserved around it. To release a Python object, use hf_object_hold().
  *   - Names that begin with hf_py_ or HF_PY_ are internal.
  */
-#ifndef HOMEFREE_HOMEFREE_PYTHON_H
-#    define HOMEFREE_HOMEFREE_PYTHON_H
+#ifndef HOMEFREE_PYTHON_H
+#    define HOMEFREE_PYTHON_H
 
 #    include <homefree/homefree.h>
 #    include <homefree/python/arrow.h>

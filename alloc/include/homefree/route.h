@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * homefree/route.h - routing: deallocation calls of loaded objects ask for the owner first.
  *
@@ -7,8 +8,8 @@
  * function that the slot held before. libhomefree routes by itself when it is loaded and after
  * every dlopen() that it observes.
  */
-#ifndef HOMEFREE_HOMEFREE_ROUTE_H
-#define HOMEFREE_HOMEFREE_ROUTE_H
+#ifndef HOMEFREE_ROUTE_H
+#define HOMEFREE_ROUTE_H
 
 #include <homefree/base.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * homefree/space.h - memory of a kind of its own: page-locked host memory, and devices' memory.
  *
@@ -23,8 +24,8 @@
  * counted as leaked. Once the runtime is unloading, at the end of the process or after
  * cudaDeviceReset(), nothing is called any more, and the same holds.
  */
-#ifndef HOMEFREE_HOMEFREE_SPACE_H
-#define HOMEFREE_HOMEFREE_SPACE_H
+#ifndef HOMEFREE_SPACE_H
+#define HOMEFREE_SPACE_H
 
 #include <homefree/base.h>
 

@@ -1,8 +1,9 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * homefree/stats.h - the heap's counters.
  */
-#ifndef HOMEFREE_HOMEFREE_STATS_H
-#define HOMEFREE_HOMEFREE_STATS_H
+#ifndef HOMEFREE_STATS_H
+#define HOMEFREE_STATS_H
 
 #include <homefree/base.h>
 

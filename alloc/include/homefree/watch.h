@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * homefree/watch.h - watches: which memory crossed the boundary between two shared objects.
  *
@@ -25,8 +26,8 @@
  * overlap; each has its own beginning and records. After fork(2) the child has its own copies of
  * all watches, and open ones stay open.
  */
-#ifndef HOMEFREE_HOMEFREE_WATCH_H
-#define HOMEFREE_HOMEFREE_WATCH_H
+#ifndef HOMEFREE_WATCH_H
+#define HOMEFREE_WATCH_H
 
 #include <homefree/base.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * `homefree doctor`: runs a program, reads the records that its processes wrote, and reports on
  * them.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The queries that both the findings and the report make on a record, and the table of rules. Owns
  * nothing; see doctor_record.h.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Applies the rules of loader/record/process_record.def to the facts in a record. Owns nothing
  * between calls; see doctor_record.h.

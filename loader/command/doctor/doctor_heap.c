@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * See doctor_heap.h. The numbers come from a process that may lie: their sums may wrap around, and
  * so many blocks are listed at most.

@@ -1,9 +1,10 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Shows the heap of a running process: its blocks by size, or each one. Nothing runs in the
  * process. No state; one thread.
  */
-#ifndef HF_LOADER_COMMAND_DOCTOR_HEAP_H
-#define HF_LOADER_COMMAND_DOCTOR_HEAP_H
+#ifndef HOMEFREE_LOADER_COMMAND_DOCTOR_DOCTOR_HEAP_H
+#define HOMEFREE_LOADER_COMMAND_DOCTOR_DOCTOR_HEAP_H
 
 #include "loader/command/live/live_process.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Writes the record of a running process (loader/record/process_record.h) from outside: the facts
  * that libhomefree would write if it were asked, as far as its mappings, its files and its memory
@@ -13,8 +14,8 @@
  *
  * Owns: nothing between calls. One thread.
  */
-#ifndef HF_LOADER_COMMAND_DOCTOR_LIVE_H
-#define HF_LOADER_COMMAND_DOCTOR_LIVE_H
+#ifndef HOMEFREE_LOADER_COMMAND_DOCTOR_DOCTOR_LIVE_H
+#define HOMEFREE_LOADER_COMMAND_DOCTOR_DOCTOR_LIVE_H
 
 #include "loader/command/live/live_heap.h"
 

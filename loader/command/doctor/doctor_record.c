@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Reads and checks a record. Owns nothing between calls; see doctor_record.h.
  */

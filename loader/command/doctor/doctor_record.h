@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A record of a process (loader/record/process_record.h): doctor_record.c reads and checks it,
  * doctor_facts.c answers queries on it, and doctor_findings.c derives the findings.
@@ -8,8 +9,8 @@
  *
  * Owns: everything that a struct hf_record points to, until hf_record_free(). One thread.
  */
-#ifndef HF_LOADER_COMMAND_DOCTOR_RECORD_H
-#define HF_LOADER_COMMAND_DOCTOR_RECORD_H
+#ifndef HOMEFREE_LOADER_COMMAND_DOCTOR_DOCTOR_RECORD_H
+#define HOMEFREE_LOADER_COMMAND_DOCTOR_DOCTOR_RECORD_H
 
 #include "loader/command/live/live_process.h"
 #include "loader/inspect/inspect.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * See doctor_run.h. Owns the process that runs the program. The command has one thread, so the
  * child of fork() may allocate.

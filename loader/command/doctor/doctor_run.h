@@ -1,11 +1,12 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Runs a program so that its processes write records (loader/record/process_record.h).
  *
  * Owns: the directory with the records, until hf_doctor_run_end(), and the signal dispositions
  * while the program runs. One run at a time, in one thread.
  */
-#ifndef HF_LOADER_COMMAND_DOCTOR_RUN_H
-#define HF_LOADER_COMMAND_DOCTOR_RUN_H
+#ifndef HOMEFREE_LOADER_COMMAND_DOCTOR_DOCTOR_RUN_H
+#define HOMEFREE_LOADER_COMMAND_DOCTOR_DOCTOR_RUN_H
 
 #include <stdbool.h>
 #include <sys/types.h>

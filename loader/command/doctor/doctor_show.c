@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * See doctor_show.h. Owns nothing. Paths and reasons come from outside and are printed with text.h.
  */

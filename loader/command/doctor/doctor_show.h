@@ -1,8 +1,9 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Shows a record as a table and as part of a JSON document. No state; one thread.
  */
-#ifndef HF_LOADER_COMMAND_DOCTOR_SHOW_H
-#define HF_LOADER_COMMAND_DOCTOR_SHOW_H
+#ifndef HOMEFREE_LOADER_COMMAND_DOCTOR_DOCTOR_SHOW_H
+#define HOMEFREE_LOADER_COMMAND_DOCTOR_DOCTOR_SHOW_H
 
 #include "loader/command/doctor/doctor_record.h"
 #include "loader/command/rules.h"

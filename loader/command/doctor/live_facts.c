@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * See live_facts.h. A relocation names its symbol by number, so the numbers of the wanted symbols
  * are collected first.

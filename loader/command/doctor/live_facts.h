@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What the file of a loaded object says about allocating and freeing: the functions of interest
  * that it defines, and the slots through which it calls them.
@@ -6,8 +7,8 @@
  *
  * Owns: a struct hf_live_facts, until hf_live_facts_free(). One thread.
  */
-#ifndef HF_LOADER_COMMAND_DOCTOR_LIVE_FACTS_H
-#define HF_LOADER_COMMAND_DOCTOR_LIVE_FACTS_H
+#ifndef HOMEFREE_LOADER_COMMAND_DOCTOR_LIVE_FACTS_H
+#define HOMEFREE_LOADER_COMMAND_DOCTOR_LIVE_FACTS_H
 
 #include "loader/elf/elf_file.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * See live_routing.h. Addresses in the tables are the process's; here they are only numbers.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What routing has made of a running process: reads the tables of libhomefree in its memory
  * (loader/record/live_state.h).
@@ -8,8 +9,8 @@
  *
  * Owns: a struct hf_live_routing, until hf_live_routing_free(). One thread.
  */
-#ifndef HF_LOADER_COMMAND_DOCTOR_LIVE_ROUTING_H
-#define HF_LOADER_COMMAND_DOCTOR_LIVE_ROUTING_H
+#ifndef HOMEFREE_LOADER_COMMAND_DOCTOR_LIVE_ROUTING_H
+#define HOMEFREE_LOADER_COMMAND_DOCTOR_LIVE_ROUTING_H
 
 #include "loader/command/doctor/live_facts.h"
 #include "loader/command/live/live_object.h"

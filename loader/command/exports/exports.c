@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * `homefree exports`: command line and files of the generator in version_script.h.
  *

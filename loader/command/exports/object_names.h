@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Finds the modules that object files define.
  *
@@ -7,8 +8,8 @@
  *
  * Constraint: files are hostile. Whatever a file contains, the result is its symbols or an error.
  */
-#ifndef HF_LOADER_COMMAND_OBJECT_NAMES_H
-#define HF_LOADER_COMMAND_OBJECT_NAMES_H
+#ifndef HOMEFREE_LOADER_COMMAND_EXPORTS_OBJECT_NAMES_H
+#define HOMEFREE_LOADER_COMMAND_EXPORTS_OBJECT_NAMES_H
 
 #include <stddef.h>
 

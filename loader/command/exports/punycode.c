@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * See punycode.h. The names of the constants are those of RFC 3492, section 5.
  */

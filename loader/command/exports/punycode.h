@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Encodes Unicode text as ASCII, by RFC 3492.
  *
@@ -5,8 +6,8 @@
  * 489 requires the output of Python's own 'punycode' codec. Used by: version_script.c and the Check
  * suites. Pure: no state, no memory, any thread at any time.
  */
-#ifndef HF_LOADER_COMMAND_PUNYCODE_H
-#define HF_LOADER_COMMAND_PUNYCODE_H
+#ifndef HOMEFREE_LOADER_COMMAND_EXPORTS_PUNYCODE_H
+#define HOMEFREE_LOADER_COMMAND_EXPORTS_PUNYCODE_H
 
 #include <stddef.h>
 #include <stdint.h>

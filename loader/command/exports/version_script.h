@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Generates the version script that makes a module export the functions that CPython calls
  * (loader/inspect/module_functions.def) and nothing else.
@@ -12,8 +13,8 @@
  *   - strings that are passed in are copied; functions that return int return 0 or a negative
  * errno, and leave the list unchanged if they fail.
  */
-#ifndef HF_LOADER_COMMAND_VERSION_SCRIPT_H
-#define HF_LOADER_COMMAND_VERSION_SCRIPT_H
+#ifndef HOMEFREE_LOADER_COMMAND_EXPORTS_VERSION_SCRIPT_H
+#define HOMEFREE_LOADER_COMMAND_EXPORTS_VERSION_SCRIPT_H
 
 #include "loader/command/exports/punycode.h"
 

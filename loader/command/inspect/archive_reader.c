@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * See archive_reader.h. Questions and answers are fields that end with a zero byte:
  *

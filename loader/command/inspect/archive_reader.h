@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Reads archives and the lists of installed distributions, with the standard library of a Python
  * that runs beside the command (read_archive.py).
@@ -6,8 +7,8 @@
  * of one archive at a time. Nothing is written to disk. Python runs without the user's and the
  * environment's modules when it reads archives. One thread.
  */
-#ifndef HF_LOADER_COMMAND_INSPECT_ARCHIVE_READER_H
-#define HF_LOADER_COMMAND_INSPECT_ARCHIVE_READER_H
+#ifndef HOMEFREE_LOADER_COMMAND_INSPECT_ARCHIVE_READER_H
+#define HOMEFREE_LOADER_COMMAND_INSPECT_ARCHIVE_READER_H
 
 #include <stddef.h>
 #include <stdint.h>

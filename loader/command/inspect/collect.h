@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Finds the shared objects in what `homefree inspect` was given, and inspects them.
  *
@@ -6,8 +7,8 @@
  * archives and names with any byte give an error for what they are, and the rest is inspected. One
  * thread.
  */
-#ifndef HF_LOADER_COMMAND_INSPECT_COLLECT_H
-#define HF_LOADER_COMMAND_INSPECT_COLLECT_H
+#ifndef HOMEFREE_LOADER_COMMAND_INSPECT_COLLECT_H
+#define HOMEFREE_LOADER_COMMAND_INSPECT_COLLECT_H
 
 #include "loader/command/inspect/inspected.h"
 

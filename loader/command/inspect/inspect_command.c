@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * `homefree inspect`: the command line. collect.h finds the shared objects and inspects them,
  * inspected.h has what was found and the forms in which it is shown.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What `homefree inspect` found, in the order in which it was given: the objects, and the
  * directories, archives and distributions that hold them.
@@ -5,8 +6,8 @@
  * Owns: everything in a struct hf_inspected, until hf_inspected_free(). Names come from outside and
  * may contain any byte but zero. One thread.
  */
-#ifndef HF_LOADER_COMMAND_INSPECT_INSPECTED_H
-#define HF_LOADER_COMMAND_INSPECT_INSPECTED_H
+#ifndef HOMEFREE_LOADER_COMMAND_INSPECT_INSPECTED_H
+#define HOMEFREE_LOADER_COMMAND_INSPECT_INSPECTED_H
 
 #include "loader/command/rules.h"
 

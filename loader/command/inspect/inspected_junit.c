@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The file of `homefree inspect --junit`: a suite for each directory, archive and distribution and
  * one for the files that were given themselves, with a case for each shared object. See

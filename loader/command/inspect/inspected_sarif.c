@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The file of `homefree inspect --sarif`: SARIF 2.1.0, which services for code scanning read. The
  * location of a finding is the file that was given; a member of an archive is a logical location in

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The table of `homefree inspect`, for people. See inspected.h.
  */

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Run by `homefree inspect` as `python -c`: answers questions about archives and distributions.
 
 Questions come on stdin, answers go to stdout, both as fields that end with a zero byte; see

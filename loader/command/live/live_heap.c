@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * See live_heap.h. Addresses in the description are the process's; here they are only numbers.
  */

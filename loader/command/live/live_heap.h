@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The blocks of a running process's heap, read from its memory (alloc/base/live_tables.h).
  *
@@ -11,8 +12,8 @@
  *
  * Owns nothing. One thread.
  */
-#ifndef HF_LOADER_COMMAND_LIVE_HEAP_H
-#define HF_LOADER_COMMAND_LIVE_HEAP_H
+#ifndef HOMEFREE_LOADER_COMMAND_LIVE_LIVE_HEAP_H
+#define HOMEFREE_LOADER_COMMAND_LIVE_LIVE_HEAP_H
 
 #include "loader/command/live/live_process.h"
 

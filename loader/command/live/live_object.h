@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The shared objects in a running process: where they lie, in the dynamic linker's order, and their
  * files.
@@ -12,8 +13,8 @@
  * Owns: a struct hf_live_objects, until hf_live_objects_free(); a struct hf_live_elf, until
  * hf_live_elf_close(). One thread.
  */
-#ifndef HF_LOADER_COMMAND_LIVE_OBJECT_H
-#define HF_LOADER_COMMAND_LIVE_OBJECT_H
+#ifndef HOMEFREE_LOADER_COMMAND_LIVE_LIVE_OBJECT_H
+#define HOMEFREE_LOADER_COMMAND_LIVE_LIVE_OBJECT_H
 
 #include "loader/command/live/live_process.h"
 #include "loader/elf/elf_file.h"

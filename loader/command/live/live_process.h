@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A running process as /proc shows it: its mappings, the files behind them, its environment and its
  * memory. For `homefree doctor --pid` and `homefree report --pid`.
@@ -16,8 +17,8 @@
  *
  * Owns: the descriptors and the mappings' texts, until hf_live_close(). One thread.
  */
-#ifndef HF_LOADER_COMMAND_LIVE_PROCESS_H
-#define HF_LOADER_COMMAND_LIVE_PROCESS_H
+#ifndef HOMEFREE_LOADER_COMMAND_LIVE_LIVE_PROCESS_H
+#define HOMEFREE_LOADER_COMMAND_LIVE_LIVE_PROCESS_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,9 +1,10 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The libraries that subcommands preload into programs: where they are, and what LD_PRELOAD can
  * say. No state. One thread.
  */
-#ifndef HF_LOADER_COMMAND_PRELOAD_H
-#define HF_LOADER_COMMAND_PRELOAD_H
+#ifndef HOMEFREE_LOADER_COMMAND_PROGRAM_PRELOAD_H
+#define HOMEFREE_LOADER_COMMAND_PROGRAM_PRELOAD_H
 
 /* The library itself, which `homefree doctor` preloads. */
 #define HF_PRELOAD_LIBRARY "libhomefree.so.1"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * See privileges.h. The kernel's side is in fs/exec.c (bprm_fill_uid) and security/commoncap.c
  * (cap_bprm_creds_from_file, get_vfs_caps_from_disk).

@@ -1,9 +1,10 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Whether a program gets privileges that its caller does not have, so that the dynamic linker
  * ignores LD_PRELOAD (AT_SECURE, getauxval(3)). No state. One thread.
  */
-#ifndef HF_LOADER_COMMAND_PRIVILEGES_H
-#define HF_LOADER_COMMAND_PRIVILEGES_H
+#ifndef HOMEFREE_LOADER_COMMAND_PROGRAM_PRIVILEGES_H
+#define HOMEFREE_LOADER_COMMAND_PROGRAM_PRIVILEGES_H
 
 #include <stddef.h>
 #include <sys/stat.h>

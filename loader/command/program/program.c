@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * See program.h. Owns the descriptor of the file that is being looked at.
  */

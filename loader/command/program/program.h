@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What a command would execute, and whether a library can be preloaded into it. Looks at files and
  * runs nothing. No state. One thread.
@@ -5,8 +6,8 @@
  * Every file is hostile: scripts that name each other, damaged programs, FIFOs and devices in their
  * place. None of them makes this wait, and interpreters are followed a bounded number of times.
  */
-#ifndef HF_LOADER_COMMAND_PROGRAM_H
-#define HF_LOADER_COMMAND_PROGRAM_H
+#ifndef HOMEFREE_LOADER_COMMAND_PROGRAM_PROGRAM_H
+#define HOMEFREE_LOADER_COMMAND_PROGRAM_PROGRAM_H
 
 #include <limits.h>
 #include <stdbool.h>

@@ -1,11 +1,12 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Python, which makes of a result what people read (python/homefree/command). The command reads
  * files and processes, and needs none for documents.
  *
  * No state. One thread.
  */
-#ifndef HF_LOADER_COMMAND_PYTHON_H
-#define HF_LOADER_COMMAND_PYTHON_H
+#ifndef HOMEFREE_LOADER_COMMAND_PROGRAM_PYTHON_H
+#define HOMEFREE_LOADER_COMMAND_PROGRAM_PYTHON_H
 
 #include <stddef.h>
 

@@ -1,9 +1,10 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The first line of a script, as the kernel reads it (fs/binfmt_script.c), and the arguments of
  * env(1) in it. No state; any thread. The bytes are hostile.
  */
-#ifndef HF_LOADER_COMMAND_SCRIPT_H
-#define HF_LOADER_COMMAND_SCRIPT_H
+#ifndef HOMEFREE_LOADER_COMMAND_PROGRAM_SCRIPT_H
+#define HOMEFREE_LOADER_COMMAND_PROGRAM_SCRIPT_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * embed.c - run by the build: prints the bytes of a file as the contents of a C array of unsigned
  * char.

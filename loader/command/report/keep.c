@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * See keep.h. Tables use open addressing and are at most half full.
  */

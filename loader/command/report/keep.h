@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Memory for a report while it is read and shown: allocated piece by piece, released all at once,
  * with tables in which every value exists once.
@@ -6,8 +7,8 @@
  * the process ends with a message and HF_EXIT_FAILED: nothing has been printed or written by then.
  * One thread.
  */
-#ifndef HF_LOADER_COMMAND_REPORT_KEEP_H
-#define HF_LOADER_COMMAND_REPORT_KEEP_H
+#ifndef HOMEFREE_LOADER_COMMAND_REPORT_KEEP_H
+#define HOMEFREE_LOADER_COMMAND_REPORT_KEEP_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * See libdw.h. libdw's interface is stable: its symbols have versions, and its structures are
  * opaque but for the callbacks.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The seam to libdw, elfutils' reader of debug information: the only place that knows its names.
  * libdw is loaded when it is first needed. Without it the command works and knows no lines. Neither
@@ -8,8 +9,8 @@
  *
  * Owns: the handle of the library, until the process ends. One thread.
  */
-#ifndef HF_LOADER_COMMAND_REPORT_LIBDW_H
-#define HF_LOADER_COMMAND_REPORT_LIBDW_H
+#ifndef HOMEFREE_LOADER_COMMAND_REPORT_LIBDW_H
+#define HOMEFREE_LOADER_COMMAND_REPORT_LIBDW_H
 
 #include <stdbool.h>
 #include <stddef.h>

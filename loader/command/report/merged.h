@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What several processes recorded, as one: findings with the same rule, allocator and places are
  * one finding, and pairs of the same objects one pair. Objects are the same if they have the same
@@ -8,8 +9,8 @@
  *
  * Use: hf_merged_begin(), hf_merged_add() for each file, hf_merged_finish().
  */
-#ifndef HF_LOADER_COMMAND_REPORT_MERGED_H
-#define HF_LOADER_COMMAND_REPORT_MERGED_H
+#ifndef HOMEFREE_LOADER_COMMAND_REPORT_MERGED_H
+#define HOMEFREE_LOADER_COMMAND_REPORT_MERGED_H
 
 #include "loader/command/report/keep.h"
 #include "loader/command/report/recorded_file.h"

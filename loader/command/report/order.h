@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Comparisons for sorting, as strcmp(3) returns them; the first that is not 0 decides:
  *
@@ -5,8 +6,8 @@
  *
  * Owns nothing.
  */
-#ifndef HF_LOADER_COMMAND_REPORT_ORDER_H
-#define HF_LOADER_COMMAND_REPORT_ORDER_H
+#ifndef HOMEFREE_LOADER_COMMAND_REPORT_ORDER_H
+#define HOMEFREE_LOADER_COMMAND_REPORT_ORDER_H
 
 #include <stddef.h>
 #include <stdint.h>

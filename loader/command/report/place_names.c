@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * See place_names.h. One object after the other is opened and closed, so that the debug information
  * of only one is in memory.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Names of places: the function, file and line, looked up in the objects' files on this machine. A
  * file counts only if its build id is the recorded one. Lines need libdw (libdw.h); functions come
@@ -8,8 +9,8 @@
  *
  * Owns: nothing between calls. One thread.
  */
-#ifndef HF_LOADER_COMMAND_REPORT_PLACE_NAMES_H
-#define HF_LOADER_COMMAND_REPORT_PLACE_NAMES_H
+#ifndef HOMEFREE_LOADER_COMMAND_REPORT_PLACE_NAMES_H
+#define HOMEFREE_LOADER_COMMAND_REPORT_PLACE_NAMES_H
 
 #include "loader/command/report/merged.h"
 

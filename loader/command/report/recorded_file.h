@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Reads the file of one diagnosed process (alloc/diagnose/report_format.h).
  *
@@ -9,8 +10,8 @@
  * Owns: the contents of the file, until hf_recorded_close(). Strings point into them. One thread
  * for each file.
  */
-#ifndef HF_LOADER_COMMAND_REPORT_RECORDED_FILE_H
-#define HF_LOADER_COMMAND_REPORT_RECORDED_FILE_H
+#ifndef HOMEFREE_LOADER_COMMAND_REPORT_RECORDED_FILE_H
+#define HOMEFREE_LOADER_COMMAND_REPORT_RECORDED_FILE_H
 
 #include "alloc/diagnose/report_format.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * `homefree report`: the command line, what programs read, and what Python makes of a report for
  * people (python/homefree/command/report.py).

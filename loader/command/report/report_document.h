@@ -1,9 +1,10 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The document that `homefree report --json` prints, that the page contains, and from which
  * python/homefree/command/ makes the text; homefree-report(1) describes it. No state; one thread.
  */
-#ifndef HF_LOADER_COMMAND_REPORT_REPORT_DOCUMENT_H
-#define HF_LOADER_COMMAND_REPORT_REPORT_DOCUMENT_H
+#ifndef HOMEFREE_LOADER_COMMAND_REPORT_REPORT_DOCUMENT_H
+#define HOMEFREE_LOADER_COMMAND_REPORT_REPORT_DOCUMENT_H
 
 #include "loader/command/report/merged.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * See report_folded.h. Lines with the same frames are one, and lines are sorted.
  */

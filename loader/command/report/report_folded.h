@@ -1,8 +1,9 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A report as folded stacks, from which flame graphs are drawn. No state; one thread.
  */
-#ifndef HF_LOADER_COMMAND_REPORT_REPORT_FOLDED_H
-#define HF_LOADER_COMMAND_REPORT_REPORT_FOLDED_H
+#ifndef HOMEFREE_LOADER_COMMAND_REPORT_REPORT_FOLDED_H
+#define HOMEFREE_LOADER_COMMAND_REPORT_REPORT_FOLDED_H
 
 #include "loader/command/report/merged.h"
 

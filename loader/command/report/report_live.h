@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Reads what a running process has recorded until now.
  *
@@ -7,8 +8,8 @@
  *
  * Owns: nothing between calls. One thread.
  */
-#ifndef HF_LOADER_COMMAND_REPORT_REPORT_LIVE_H
-#define HF_LOADER_COMMAND_REPORT_REPORT_LIVE_H
+#ifndef HOMEFREE_LOADER_COMMAND_REPORT_REPORT_LIVE_H
+#define HOMEFREE_LOADER_COMMAND_REPORT_REPORT_LIVE_H
 
 #include "loader/command/live/live_process.h"
 #include "loader/command/report/merged.h"

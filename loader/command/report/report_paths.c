@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * See report_paths.h. Directories are searched first, so that files are read in the order of their
  * names, whatever the order of a directory's entries is.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Reads the reports that PATHs name: files, and directories with all that lies below them, also
  * those of several machines. A file that is found twice is read once. A file that cannot be read is
@@ -5,8 +6,8 @@
  *
  * Owns: nothing between calls. One thread.
  */
-#ifndef HF_LOADER_COMMAND_REPORT_REPORT_PATHS_H
-#define HF_LOADER_COMMAND_REPORT_REPORT_PATHS_H
+#ifndef HOMEFREE_LOADER_COMMAND_REPORT_REPORT_PATHS_H
+#define HOMEFREE_LOADER_COMMAND_REPORT_REPORT_PATHS_H
 
 #include "loader/command/report/merged.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * `homefree run`: becomes a program whose whole process allocates from the heap.
  *

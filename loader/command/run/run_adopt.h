@@ -1,9 +1,10 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * `homefree run --adopt`: which files are adopted, and adopted copies of the libraries that the
  * program needs at its start. One thread; no state.
  */
-#ifndef HF_LOADER_COMMAND_RUN_ADOPT_H
-#define HF_LOADER_COMMAND_RUN_ADOPT_H
+#ifndef HOMEFREE_LOADER_COMMAND_RUN_RUN_ADOPT_H
+#define HOMEFREE_LOADER_COMMAND_RUN_RUN_ADOPT_H
 
 /* Adds adopt:PATTERNS to HOMEFREE_CONF, where the last of two values for a key counts. `patterns`
  * may also be the word "all". Returns HF_EXIT_CLEAN, or HF_EXIT_FAILED after a message. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * See run_report.h. Owns the report's directory until the program runs.
  */

@@ -1,9 +1,10 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What `homefree run --diagnose` tells the diagnose library: where the report goes, and which files
  * to read. One thread.
  */
-#ifndef HF_LOADER_COMMAND_RUN_REPORT_H
-#define HF_LOADER_COMMAND_RUN_REPORT_H
+#ifndef HOMEFREE_LOADER_COMMAND_RUN_RUN_REPORT_H
+#define HOMEFREE_LOADER_COMMAND_RUN_RUN_REPORT_H
 
 #include <stdbool.h>
 

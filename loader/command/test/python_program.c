@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* See python_program.h. */
 #include "loader/command/test/python_program.h"
 

@@ -1,9 +1,10 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Whether a program is a Python: asked before it becomes the harness, because any other program
  * that ends with status 0 would look like a module without findings. Owns nothing. One thread.
  */
-#ifndef HOMEFREE_PYTHON_PROGRAM_H
-#define HOMEFREE_PYTHON_PROGRAM_H
+#ifndef HOMEFREE_LOADER_COMMAND_TEST_PYTHON_PROGRAM_H
+#define HOMEFREE_LOADER_COMMAND_TEST_PYTHON_PROGRAM_H
 
 enum hf_python_answer {
     HF_PYTHON_YES,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * `homefree test`: becomes the harness, a program in Python (python/homefree/harness).
  *

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What the command shows to people, made from the documents that its part in C writes.
 
 loader/command/program/python.c starts a process of its own here, isolated and without site

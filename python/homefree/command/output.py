@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Where results go: files, which change as a whole or not at all, and stdout.
 
 State: none; the file beside a result while it is written. One thread.

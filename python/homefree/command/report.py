@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """`homefree report` for people: text, the page for a browser, and what changed since another one.
 
 loader/command/report/report_command.c reads the records, and hands over documents

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What changed since an older report.
 
 Findings are the same if rule, allocator, objects, functions and the code that called them are:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The page of `homefree report --html`: the template with the document in it. State: none."""
 
 MARK = b"@HOMEFREE_REPORT@"

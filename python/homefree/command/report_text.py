@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """`homefree report` as text: a sentence, the findings, then who frees whose blocks.
 
 Of a stack is shown what helps: frames that have a name, and no interpreter below Python's frames.

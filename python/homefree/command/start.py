@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The process from its start to its end: which module runs, and what becomes of what it raises.
 
 State: none. One thread.

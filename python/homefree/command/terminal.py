@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Text for a terminal: what comes from outside cannot control it, and lines fit where it is one.
 
 State: none; looks at stdout and the environment. One thread.

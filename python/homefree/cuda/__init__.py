@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Page-locked memory and devices' memory: the spaces of homefree/space.h, for Python.
 
 Importing this package neither loads nor needs CUDA. The first allocation looks for a CUDA runtime

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Arrays of a device's memory.
 
 An array has a record of homefree/deleter.h in a capsule, which frees the memory on a stream when

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A memory resource for cuda.core. Keeps the class that it makes when it is first asked for one,
 because its base class is cuda.core's. Threads: any."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Types of elements, without NumPy: by name, by array interface's typestr, of NumPy and of torch.
 
 Nothing here keeps state. Threads: any.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Numba's memory manager is chosen here; numba_plugin.py has it. Threads: any."""
 
 from . import _space

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Page-locked host memory as NumPy arrays and torch tensors.
 
 The memory has a record that frees it when the last view goes, on whatever thread. Which streams

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A memory resource for RMM. Nothing here keeps state. Threads: any."""
 
 from __future__ import annotations

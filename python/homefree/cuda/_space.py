@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What all of homefree.cuda shares: spaces by name, streams as numbers, errors that say what to do.
 
 Nothing here keeps state. Threads: any.
@@ -66,11 +67,13 @@ def unavailable(what, kind=DEVICE, device=0):
         why = _homefree.space_reason(kind, device)
     except OSError:
         why = ""
-    return Unavailable(
-        f"homefree.cuda: {what}: {why or 'there is no CUDA runtime or no device'}; install "
-        "NVIDIA's driver and a CUDA runtime (libcudart), import what brings one (torch, CuPy) "
-        "first, or name the file with HOMEFREE_CONF=cuda:PATH"
-    )
+    if "-Dcuda" not in why:  # else it says what to do
+        why = (
+            f"{why or 'there is no CUDA runtime or no device'}; install NVIDIA's driver and a CUDA "
+            "runtime (libcudart), import what brings one (torch, CuPy) first, or name the file "
+            "with HOMEFREE_CONF=cuda:PATH"
+        )
+    return Unavailable(f"homefree.cuda: {what}: {why}")
 
 
 def device_number(device):

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """torch's allocators. `_made` is the one allocator of the process, which torch may call until its
 end. Threads: any; `_lock` guards `_made`."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A plugin for Numba's External Memory Management: NUMBA_CUDA_MEMORY_MANAGER names this module.
 
 Numba does not say which streams use an array. So memory is allocated for the default stream, which

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Extension modules that are compiled when they are loaded: load() and build().
 
     from homefree import extension

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """build(): compiling a module for a wheel to ship. Nothing here keeps state."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The entries of the cache: found by content, built, kept and removed.
 
 _index.find() believes identities alone. Here files whose identity has changed are read: a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The command lines that compile and link a request. Nothing here keeps state."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What compilers there are, and telling one from another that took its place.
 
 _versions caches answers for the life of the process. Threads: any; two may ask the same compiler.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The errors of homefree.extension, each with a remedy. Nothing here keeps state. Threads: any."""
 
 import contextlib

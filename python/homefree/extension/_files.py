@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Telling files apart, finding programs, and writing files whole. A warm load() executes it, so it
 imports nothing that a bare Python has not loaded already. Nothing here keeps state but Hashes,
 which one thread uses at a time."""

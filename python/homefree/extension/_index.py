@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The index of a module's directory in the cache: a block for each request that was answered, the
 latest first.
 

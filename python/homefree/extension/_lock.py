@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The lock of a module's directory in the cache: one process builds at a time.
 
 It is flock(2), which the kernel drops when the process ends. The descriptors in _held belong to

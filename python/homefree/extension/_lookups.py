@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Where a compiler looked for headers and did not find them: a file that appears there would be
 read in place of another. The compiler does not report it, so the #include lines of what it read
 are looked up again, in the directories that it names. Nothing here keeps state.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """One build: its commands are written as a build.ninja, which ninja runs in the working directory.
 
 Nothing here keeps state. Threads: each build has a working directory of its own.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Modules that a wheel ships: prebuilt= of load(). Beside each lies the record <file>.sources that
 build() writes: the line FIRST, then a line for each source with its SHA-256 and its name.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The record of a cached module: what it was built from. Lines of text, the last one `end`:
 
     homefree-record 1

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A request to load() or build(): its arguments, checked and with absolute paths, what the
 environment adds to them, and the place in the cache where its answer lies.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Progress on stderr, for one thread at a time."""
 
 import contextlib

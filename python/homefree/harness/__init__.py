@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """`homefree test`: a harness for memory that crosses the boundary of an extension module.
 
 `python -m homefree.harness` is the machine; the command `homefree test` starts it. Two kinds of

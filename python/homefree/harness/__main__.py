@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """`python -m homefree.harness`: what `homefree test` becomes."""
 
 import sys

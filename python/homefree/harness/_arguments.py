@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Arguments to try on a callable of which little is known."""
 
 import itertools

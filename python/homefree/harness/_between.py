@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The conditions of --interpreters: memory that crosses between interpreters with GILs of their
 own, in each direction, while the maker or the taker lives and after it has ended.
 

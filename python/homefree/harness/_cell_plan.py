@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Which cells there are: crossings, conditions and hosts."""
 
 import ctypes.util

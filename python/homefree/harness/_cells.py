@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What a cell does with its crossing, in a process of its own: make it, use it, free it.
 
 Runs in processes that a host forked. What happens is written to the result pipe as one JSON line

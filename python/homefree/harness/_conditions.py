@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The conditions: where and when the memory of a crossing is freed.
 
 Each is a function of a cell, which makes the crossing, uses it, and frees it. A function that

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Making damage show: blocks of many sizes around the memory that crosses, filled and checked.
 
 Runs in hosts. A block that is handed out twice, or that somebody writes to after it was freed,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The document of `homefree test --json`."""
 
 from . import _grouping

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Importing in hosts: homefree, and the tested module, also from a file and in any interpreter."""
 
 import importlib

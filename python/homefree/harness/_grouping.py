@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What readers see together: cells of a crossing, hosts with the same results, findings with one
 cause. For the table and the page."""
 

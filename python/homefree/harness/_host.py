@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A host: a Python process that has loaded the tested module and forks a process for each request.
 
 Executed by path as `python _host.py CONFIGURATION`, because it must also run without homefree. The

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Hosts as the controller sees them: starting them, giving them work, waiting for answers."""
 
 import contextlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The JUnit file of `homefree test --junit`: a suite for each crossing, a case for each cell."""
 
 import re

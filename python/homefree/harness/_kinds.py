@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Kinds of crossings: what an object is, what can be read of its memory, and its deleter in C.
 
 Runs in hosts, with or without homefree, in any interpreter of the process. ctypes may be missing in

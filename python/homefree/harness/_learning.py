@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Learning what crosses from nothing but the module: its callables with invented arguments.
 
 Runs in the controller; the tries themselves run in processes of a host. What a try makes becomes a

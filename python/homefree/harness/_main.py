@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The controller of `homefree test`: learn, plan, run, show."""
 
 import contextlib

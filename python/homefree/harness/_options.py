@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The options, as the command hands them on. It has checked their form and prints the help."""
 
 import argparse

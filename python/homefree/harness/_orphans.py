@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Processes that the module under test starts and that leave their process group, as daemons do:
 they come to the controller when their parent ends, and end with the run."""
 

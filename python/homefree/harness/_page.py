@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The page of `homefree test --html`: one file, which asks nothing of a network.
 
 The tables are plain HTML, and everything from outside is escaped. _page.html has the style, and a

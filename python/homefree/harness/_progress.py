@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Progress on stderr: one line that is rewritten, on a terminal; else nothing."""
 
 import shutil

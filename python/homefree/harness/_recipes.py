@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Recipes: how to make an object, as JSON, as text for readers, and as the object itself.
 
 A recipe is a dict of one of these forms:

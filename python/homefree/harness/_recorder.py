@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Records how a program uses the tested module: which callables, with which arguments.
 
 Runs inside the program, started by recorder/sitecustomize.py. When the module or a submodule has

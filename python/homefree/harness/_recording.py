@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Runs a program under recording, and reads what its processes recorded."""
 
 import contextlib

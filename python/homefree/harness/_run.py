@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Running cells, several at a time."""
 
 from . import _verdict

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The table on a terminal: crossings by conditions, then what died and how."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The module that is tested: found by name or by path, before anything of it runs."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Tries: a host's process runs recipes one after the other, and tells what each makes.
 
 Runs in processes that a host forked. Each recipe is told before and after it runs, because any of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What a cell's process did, in one of five words and a message."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """homefree.interpreters: many interpreters in one process, and memory that crosses between them.
 
 Executor runs calls in interpreters that have no GIL in common. Arrays, memoryviews, DLPack tensors

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """How objects cross between interpreters: as a pickle, and the memory of their buffers beside it.
 
 Pickle's protocol 5 leaves out the memory of NumPy arrays, pandas' frames and Arrow data, which then

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Executor: a concurrent.futures.Executor over interpreters.
 
 An executor has a queue (work.c) and a group of interpreters, each with a thread of its own that

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What runs inside an interpreter: its preparation, and the loop of an executor's worker.
 
 State: of this interpreter alone, used by the worker's thread: the objects of replicas, and whether

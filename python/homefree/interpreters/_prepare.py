@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Interpreters that homefree has not made: prepare(), and how they work for an Executor.
 
 State: whether NumPy's arrays are waited for, in this interpreter. Threads: any.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Objects that each interpreter has one of.
 
 State: the numbers of replicas. Threads: any. Fork: allowed; a child makes replicas of its own.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What an Executor is in a free-threaded CPython: threads, which are given objects as they are.
 
 ThreadPoolExecutor differs from what an Executor promises: an initializer's error is only logged,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Extension modules that exist already: homefree.load(), and what the import statement loads.
 
 _load                 load(), and the loader that it shares with the import hook and with packages

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What the names that import_hook() is limited to stand for: a module, a package with its modules,
 or a distribution, whose extension modules may have other names (polars: _polars_runtime_32).
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """homefree.import_hook(): extension modules that import loads as load() does.
 
 State: that of _load. Threads: any. Fork: the child keeps the hooks.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Extension modules in an interpreter with a GIL of its own: import_hook(private="interpreter").
 
 A module that declares support for such interpreters is loaded by Python. Any other is loaded as a

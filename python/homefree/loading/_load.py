@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Loading extension modules with homefree: load() and the import hook.
 
 Both take the same steps, and raise an ImportError with the reason and a remedy if one fails:
@@ -279,7 +280,10 @@ def copy(name, path):
         return _homefree.private_copy(path)
     except OSError as error:
         if error.errno in (errno.ENOEXEC, errno.ENOTSUP):
-            remedy = "build or install it again, for this machine"
+            remedy = (
+                "build or install it again, for this machine, and homefree with all files of one "
+                "build in one directory (libhomefree-adopt.so makes the copy)"
+            )
         else:
             remedy = _REMEDIES.get(error.errno, "set TMPDIR to a directory that can be written to")
         raise ImportError(

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The stub for wheels: a libhomefree.so.1 without code. The dynamic linker loads it where no other is
  * found, and fails with the name of the symbol below, which nothing defines.

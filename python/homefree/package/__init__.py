@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Packages: a model with its code, its data and its extension modules in one file.
 
     from homefree import package

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """python -m homefree.package show|verify FILE: what is in a package, and whether it is whole."""
 
 import argparse

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Files of extension modules, which the dynamic linker loads from a directory of this process.
 
 The directory is the user's alone, on a file system from which code may be mapped, and in a place

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What a module imports, and the files of modules, both found without running anything: imports are
 read from the source, and modules found by the finders on sys.meta_path, with the directories that
 each parent tells. Nothing here keeps state.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The manifest: what a package holds, and how its modules get what it does not hold.
 
     {"homefree_package": 1,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The modules of a package: finding, loading, and what they may import.
 
 A module of a package gets builtins of its own, whose __import__ asks the package first, then its

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Names of members and modules, patterns for them, and the rules that patterns are part of. State:
 the names of the standard library's modules, found once. Threads: any.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What goes wrong with packages. Each exception says where, why, and what to do.
 
 Nothing here keeps state. The exceptions can be pickled, so they may cross interpreters and

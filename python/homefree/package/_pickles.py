@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What a pickle in a package may name and call, and loading one within these limits.
 
 First the pickle is followed without running it, and each name in it is compared with the package's

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Reader: a package that is opened, verified and loaded."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The bytes of a package's members, from a zip or a directory, as they are, without a check of
 hashes.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The members of a package as a tree, for people and for importlib.resources. Nothing here keeps
 state beyond what it is given."""
 

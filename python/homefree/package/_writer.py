@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Writer: a package is collected in a directory beside its place, and takes that place when it is
 whole.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What `pytest --homefree` does. The plugin begins in the module pytest_homefree.
 
 _supervisor  starts pytest again, diagnosed, and says what is known if that process dies

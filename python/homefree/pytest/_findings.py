@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Findings as values of JSON, which pytest's reports carry from process to process.
 
 A finding is a dict with the members of homefree.diagnose()'s Finding, and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Blocks that a test loses: allocated while its body runs, never freed, and nothing points to them.
 
 The rule is hf_findings_lost()'s (homefree/diagnose.h): the memory of the whole process is read, and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The hooks of `pytest --homefree`, in the process that runs tests and in the one that collects
 what pytest-xdist's workers found."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What `homefree report` knows about the processes of a run: names, lines, and other processes."""
 
 import contextlib

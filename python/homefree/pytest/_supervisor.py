@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Starts pytest again, diagnosed, and says what is known if that process dies.
 
 A process is diagnosed from its first instruction or never: the library must be preloaded. So the

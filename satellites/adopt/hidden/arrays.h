@@ -1,10 +1,11 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Arrays that grow, and the order of addresses, for the tables of this directory.
  *
  * Owns: nothing; the elements are their owner's, from malloc. Any thread.
  */
-#ifndef HOMEFREE_HIDDEN_ARRAYS_H
-#define HOMEFREE_HIDDEN_ARRAYS_H
+#ifndef HOMEFREE_SATELLITES_ADOPT_HIDDEN_ARRAYS_H
+#define HOMEFREE_SATELLITES_ADOPT_HIDDEN_ARRAYS_H
 
 #include <errno.h>
 #include <stddef.h>

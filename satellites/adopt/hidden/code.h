@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Machine instructions, as far as it matters who refers to what: lengths, targets of direct calls
  * and jumps, addresses relative to the program counter and, where several instructions form an
@@ -8,8 +9,8 @@
  * Owns: nothing, keeps nothing. Bytes are hostile: whatever they are, decoding reads none behind
  * their end and takes constant time. Any thread.
  */
-#ifndef HOMEFREE_HIDDEN_CODE_H
-#define HOMEFREE_HIDDEN_CODE_H
+#ifndef HOMEFREE_SATELLITES_ADOPT_HIDDEN_CODE_H
+#define HOMEFREE_SATELLITES_ADOPT_HIDDEN_CODE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Owns nothing; see code.h. Zydis decodes, in its minimal mode: lengths, displacements and
  * immediate values, without the semantics of instructions.

@@ -1,11 +1,12 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The entry points of hidden allocators, from entries.def and shim/functions.def: which names they
  * have, and which function of homefree's does the same on the heap.
  *
  * Owns: nothing. Constant data, and a matcher that its caller owns; any thread.
  */
-#ifndef HOMEFREE_HIDDEN_ENTRIES_H
-#define HOMEFREE_HIDDEN_ENTRIES_H
+#ifndef HOMEFREE_SATELLITES_ADOPT_HIDDEN_ENTRIES_H
+#define HOMEFREE_SATELLITES_ADOPT_HIDDEN_ENTRIES_H
 
 #include "loader/elf/elf_names.h"
 #include "loader/foreign/known_allocators.h"

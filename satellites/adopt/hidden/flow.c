@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * See flow.h. A data flow analysis: for each block of instructions the values that may be in each
  * register at its beginning, until nothing new turns up.

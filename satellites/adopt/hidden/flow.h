@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What a function refers to where several instructions form an address (aarch64): ADRP gives a page
  * and ADD, or the offset of a load or store, the place in it, and the two may stand apart, with
@@ -10,8 +11,8 @@
  *
  * The file is hostile; see image.h. Owns: nothing. Uses malloc. Any thread.
  */
-#ifndef HOMEFREE_HIDDEN_FLOW_H
-#define HOMEFREE_HIDDEN_FLOW_H
+#ifndef HOMEFREE_SATELLITES_ADOPT_HIDDEN_FLOW_H
+#define HOMEFREE_SATELLITES_ADOPT_HIDDEN_FLOW_H
 
 #include "satellites/adopt/hidden/functions.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The functions and data objects of a shared object, by address: from its symbols, from those of a
  * separate debug file, and from its unwind table, which also a stripped object has.
@@ -7,8 +8,8 @@
  * Owns: the tables, until hf_functions_close(). Names belong to the struct hf_elf that they were
  * read from. Uses malloc. One thread at a time.
  */
-#ifndef HOMEFREE_HIDDEN_FUNCTIONS_H
-#define HOMEFREE_HIDDEN_FUNCTIONS_H
+#ifndef HOMEFREE_SATELLITES_ADOPT_HIDDEN_FUNCTIONS_H
+#define HOMEFREE_SATELLITES_ADOPT_HIDDEN_FUNCTIONS_H
 
 #include "satellites/adopt/hidden/image.h"
 

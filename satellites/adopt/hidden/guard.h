@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Guards: code in front of a function that takes a block, which asks first whether the block
  * belongs to another allocator. If it does, the heap's function is called in its place; otherwise
@@ -5,8 +6,8 @@
  *
  * Owns: nothing, keeps nothing. Bytes are hostile; see code.h. Any thread.
  */
-#ifndef HOMEFREE_HIDDEN_GUARD_H
-#define HOMEFREE_HIDDEN_GUARD_H
+#ifndef HOMEFREE_SATELLITES_ADOPT_HIDDEN_GUARD_H
+#define HOMEFREE_SATELLITES_ADOPT_HIDDEN_GUARD_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * See image.h. A segment's bytes are read whole: what refers to an allocator may stand anywhere.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The image of a shared object: the bytes of its segments, as they will lie in memory, and the
  * addresses in its data that the dynamic linker will relocate.
@@ -8,8 +9,8 @@
  * Owns: the bytes and the tables, until hf_image_close(). Reads the struct hf_elf, which must stay
  * open as long. Uses malloc. One thread at a time.
  */
-#ifndef HOMEFREE_HIDDEN_IMAGE_H
-#define HOMEFREE_HIDDEN_IMAGE_H
+#ifndef HOMEFREE_SATELLITES_ADOPT_HIDDEN_IMAGE_H
+#define HOMEFREE_SATELLITES_ADOPT_HIDDEN_IMAGE_H
 
 #include "loader/elf/elf_file.h"
 #include "satellites/adopt/hidden/code.h"

@@ -1,10 +1,11 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Where calls lead, in code in which several instructions form an address (hf_code.effect).
  *
  * The file is hostile; see image.h. Owns: nothing. Any thread.
  */
-#ifndef HOMEFREE_HIDDEN_LINKAGE_CALLS_H
-#define HOMEFREE_HIDDEN_LINKAGE_CALLS_H
+#ifndef HOMEFREE_SATELLITES_ADOPT_HIDDEN_LINKAGE_CALLS_H
+#define HOMEFREE_SATELLITES_ADOPT_HIDDEN_LINKAGE_CALLS_H
 
 #include "satellites/adopt/hidden/functions.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The data of an allocator: the variables that nobody but functions of the allocator may use once
  * its entries are replaced, because whoever does shares its state. A variable is known whole where
@@ -7,8 +8,8 @@
  * Owns: a table of ranges, until hf_own_data_close(). Reads the analysis, which must stay open as
  * long. Uses malloc. One thread at a time.
  */
-#ifndef HOMEFREE_HIDDEN_OWN_DATA_H
-#define HOMEFREE_HIDDEN_OWN_DATA_H
+#ifndef HOMEFREE_SATELLITES_ADOPT_HIDDEN_OWN_DATA_H
+#define HOMEFREE_SATELLITES_ADOPT_HIDDEN_OWN_DATA_H
 
 #include "satellites/adopt/hidden/reach.h"
 #include "satellites/adopt/hidden/scan.h"

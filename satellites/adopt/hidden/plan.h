@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The plan for adopting a shared object that has an allocator of its own inside: which code leads
  * to which of homefree's functions in the object's adopted copy, so that nothing is left that could
@@ -8,8 +9,8 @@
  * Owns: the redirections, until hf_plan_close(). Names belong to the struct hf_elf of the object or
  * of its debug file, and functions to entries.def. Uses malloc. One thread at a time.
  */
-#ifndef HOMEFREE_HIDDEN_PLAN_H
-#define HOMEFREE_HIDDEN_PLAN_H
+#ifndef HOMEFREE_SATELLITES_ADOPT_HIDDEN_PLAN_H
+#define HOMEFREE_SATELLITES_ADOPT_HIDDEN_PLAN_H
 
 #include "satellites/adopt/hidden/functions.h"
 #include "satellites/adopt/hidden/planned.h"

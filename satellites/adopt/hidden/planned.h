@@ -1,8 +1,9 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What a plan (plan.h) consists of. Data alone.
  */
-#ifndef HOMEFREE_HIDDEN_PLANNED_H
-#define HOMEFREE_HIDDEN_PLANNED_H
+#ifndef HOMEFREE_SATELLITES_ADOPT_HIDDEN_PLANNED_H
+#define HOMEFREE_SATELLITES_ADOPT_HIDDEN_PLANNED_H
 
 #include "loader/foreign/known_allocators.h"
 #include "satellites/adopt/hidden/guard.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What can be reached in a shared object, and from where: from given functions on through direct
  * calls, jumps, addresses in code and tables of pointers; and which code and data elsewhere refers
@@ -8,8 +9,8 @@
  *
  * Owns: the state of one analysis, until hf_reach_close(). Uses malloc. One thread at a time.
  */
-#ifndef HOMEFREE_HIDDEN_REACH_H
-#define HOMEFREE_HIDDEN_REACH_H
+#ifndef HOMEFREE_SATELLITES_ADOPT_HIDDEN_REACH_H
+#define HOMEFREE_SATELLITES_ADOPT_HIDDEN_REACH_H
 
 #include "satellites/adopt/hidden/functions.h"
 #include "satellites/adopt/hidden/references.h"

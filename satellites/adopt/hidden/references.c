@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * See references.h. The places are counted by page in a first pass over the code and stored in a
  * second one, which takes less time than sorting them.

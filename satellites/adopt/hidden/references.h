@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * All places in the code of a shared object where four bytes may refer to an address relative to
  * the program counter, by that address: made in one pass over the code, so that one can ask again
@@ -9,8 +10,8 @@
  * Owns: the tables, until hf_references_close(). Reads the image, which must stay open as long.
  * Uses malloc. One thread at a time.
  */
-#ifndef HOMEFREE_HIDDEN_REFERENCES_H
-#define HOMEFREE_HIDDEN_REFERENCES_H
+#ifndef HOMEFREE_SATELLITES_ADOPT_HIDDEN_REFERENCES_H
+#define HOMEFREE_SATELLITES_ADOPT_HIDDEN_REFERENCES_H
 
 #include "satellites/adopt/hidden/image.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Release-only: what can be had of an object whose allocator the heap cannot replace, because
  * something that has no like on the heap uses it (heaps of its own, an alignment inside of a
@@ -6,8 +7,8 @@
  *
  * Stateless. Uses malloc. One thread at a time.
  */
-#ifndef HOMEFREE_HIDDEN_RELEASE_ONLY_H
-#define HOMEFREE_HIDDEN_RELEASE_ONLY_H
+#ifndef HOMEFREE_SATELLITES_ADOPT_HIDDEN_RELEASE_ONLY_H
+#define HOMEFREE_SATELLITES_ADOPT_HIDDEN_RELEASE_ONLY_H
 
 #include "satellites/adopt/hidden/entries.h"
 #include "satellites/adopt/hidden/planned.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Finds the references to given addresses in all code of a shared object, and decodes only
  * functions in which bytes look like one.
@@ -7,8 +8,8 @@
  *
  * Owns: nothing. Uses malloc. One thread at a time.
  */
-#ifndef HOMEFREE_HIDDEN_SCAN_H
-#define HOMEFREE_HIDDEN_SCAN_H
+#ifndef HOMEFREE_SATELLITES_ADOPT_HIDDEN_SCAN_H
+#define HOMEFREE_SATELLITES_ADOPT_HIDDEN_SCAN_H
 
 #include "satellites/adopt/hidden/functions.h"
 #include "satellites/adopt/hidden/references.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * See scan_words.h. Calls and jumps are found word by word. A function in which some instruction
  * forms an address, or a page, in front of a target is followed; see flow.h.

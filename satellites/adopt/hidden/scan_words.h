@@ -1,9 +1,10 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The scan of targets.h's addresses where several instructions form one. Only for hf_scan(), whose
  * rules are its own (scan.h). Owns nothing.
  */
-#ifndef HOMEFREE_HIDDEN_SCAN_WORDS_H
-#define HOMEFREE_HIDDEN_SCAN_WORDS_H
+#ifndef HOMEFREE_SATELLITES_ADOPT_HIDDEN_SCAN_WORDS_H
+#define HOMEFREE_SATELLITES_ADOPT_HIDDEN_SCAN_WORDS_H
 
 #include "satellites/adopt/hidden/image.h"
 #include "satellites/adopt/hidden/targets.h"

@@ -1,10 +1,11 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The set of addresses to which a scan looks for references, and who is told of each.
  *
  * Owns: its map, until hf_targets_close(). Uses malloc. One thread at a time.
  */
-#ifndef HOMEFREE_HIDDEN_TARGETS_H
-#define HOMEFREE_HIDDEN_TARGETS_H
+#ifndef HOMEFREE_SATELLITES_ADOPT_HIDDEN_TARGETS_H
+#define HOMEFREE_SATELLITES_ADOPT_HIDDEN_TARGETS_H
 
 #include "satellites/adopt/hidden/functions.h"
 

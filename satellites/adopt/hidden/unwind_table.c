@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * See unwind_table.h. Reads .eh_frame record by record; PT_GNU_EH_FRAME says where it begins, and
  * its end is a record of length 0, or the end of the segment's bytes.

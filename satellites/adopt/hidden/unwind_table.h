@@ -1,11 +1,12 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The unwind table of a shared object (.eh_frame; Linux Standard Base, "Exception Frames"): where
  * its functions begin and end. Compilers write it for all code, and strip keeps it.
  *
  * The file is hostile; see image.h. Owns nothing, allocates nothing.
  */
-#ifndef HOMEFREE_HIDDEN_UNWIND_TABLE_H
-#define HOMEFREE_HIDDEN_UNWIND_TABLE_H
+#ifndef HOMEFREE_SATELLITES_ADOPT_HIDDEN_UNWIND_TABLE_H
+#define HOMEFREE_SATELLITES_ADOPT_HIDDEN_UNWIND_TABLE_H
 
 #include "satellites/adopt/hidden/image.h"
 

@@ -1,8 +1,9 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Files that are copied. Owns nothing; needs libc alone. Any thread.
  */
-#ifndef HOMEFREE_COPY_BYTES_H
-#define HOMEFREE_COPY_BYTES_H
+#ifndef HOMEFREE_SATELLITES_ADOPT_PRIVATE_COPY_BYTES_H
+#define HOMEFREE_SATELLITES_ADOPT_PRIVATE_COPY_BYTES_H
 
 #include <stdbool.h>
 #include <stdint.h>

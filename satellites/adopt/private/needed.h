@@ -1,9 +1,10 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Where the libraries that an object needs lie, as the dynamic linker would search for them from
  * the object's directory. Owns nothing; any thread.
  */
-#ifndef HOMEFREE_NEEDED_H
-#define HOMEFREE_NEEDED_H
+#ifndef HOMEFREE_SATELLITES_ADOPT_PRIVATE_NEEDED_H
+#define HOMEFREE_SATELLITES_ADOPT_PRIVATE_NEEDED_H
 
 #include "loader/elf/elf_file.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Owns nothing but handles of needed libraries, which are never closed because copies never are.
  * Takes no lock.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Owns this process's directories for copies and the list of cleaned directories. `lock` guards
  * both. Any thread may call; no function may be called from a signal handler.

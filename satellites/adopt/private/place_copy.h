@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Places the files of private copies and removes them again.
  *
@@ -10,8 +11,8 @@
  * copy in a directory for the first time, a process removes the files that its user's dead
  * processes left there. A lock guards all state.
  */
-#ifndef HOMEFREE_PLACE_COPY_H
-#define HOMEFREE_PLACE_COPY_H
+#ifndef HOMEFREE_SATELLITES_ADOPT_PRIVATE_PLACE_COPY_H
+#define HOMEFREE_SATELLITES_ADOPT_PRIVATE_PLACE_COPY_H
 
 #include <limits.h>
 #include <stdbool.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Owns the list of copies that this process has made. Entries are added without a lock, by an
  * atomic exchange of the head, and never freed; removed copies are only flagged.

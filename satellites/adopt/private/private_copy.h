@@ -1,10 +1,11 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Private copies: each is a loaded object of its own with its own globals. Users call
  * hf_private_copy() and hf_private_remove() (homefree/private.h), on any thread but not under the
  * loader's lock.
  */
-#ifndef HOMEFREE_PRIVATE_COPY_H
-#define HOMEFREE_PRIVATE_COPY_H
+#ifndef HOMEFREE_SATELLITES_ADOPT_PRIVATE_PRIVATE_COPY_H
+#define HOMEFREE_SATELLITES_ADOPT_PRIVATE_PRIVATE_COPY_H
 
 #include "alloc/base/dynlink.h"
 

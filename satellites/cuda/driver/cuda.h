@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The seam to CUDA: the only header through which homefree reaches the runtime and the driver. The
  * files beside it implement it. Nothing outside this directory knows a name, a type or an error
@@ -26,8 +27,8 @@
  * functions' addresses, which are sealed once they are found, and events.c a pool of events; no
  * lock is held during a call of CUDA's.
  */
-#ifndef HOMEFREE_CUDA_H
-#define HOMEFREE_CUDA_H
+#ifndef HOMEFREE_SATELLITES_CUDA_DRIVER_CUDA_H
+#define HOMEFREE_SATELLITES_CUDA_DRIVER_CUDA_H
 
 #include <stdbool.h>
 #include <stddef.h>

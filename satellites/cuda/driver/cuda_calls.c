@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Owns the sealed table of CUDA's functions, the primary contexts that homefree retains, the text
  * of the last failure, and whether CUDA may be called at all. See cuda_calls.h, and cuda.h for what

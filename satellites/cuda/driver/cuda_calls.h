@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * How the files of this directory call CUDA: the table of its functions, contexts, and what becomes
  * of errors. Nobody else includes this.
@@ -9,8 +10,8 @@
  * the runtime cannot give a thread back the context that it had, or had not. The contexts are the
  * devices' primary ones, which are the runtime's, too.
  */
-#ifndef HOMEFREE_CUDA_CALLS_H
-#define HOMEFREE_CUDA_CALLS_H
+#ifndef HOMEFREE_SATELLITES_CUDA_DRIVER_CUDA_CALLS_H
+#define HOMEFREE_SATELLITES_CUDA_DRIVER_CUDA_CALLS_H
 
 #include "satellites/cuda/driver/cuda_types.h"
 

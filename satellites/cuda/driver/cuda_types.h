@@ -1,11 +1,12 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * CUDA's types and numbers, as far as homefree uses them, so that it builds without NVIDIA's
  * headers. Owns nothing. tests/cuda/declarations.c compares all of it with these headers.
  *
  * Errors of the runtime and of the driver have the same numbers since CUDA 10.1.
  */
-#ifndef HOMEFREE_CUDA_TYPES_H
-#define HOMEFREE_CUDA_TYPES_H
+#ifndef HOMEFREE_SATELLITES_CUDA_DRIVER_CUDA_TYPES_H
+#define HOMEFREE_SATELLITES_CUDA_DRIVER_CUDA_TYPES_H
 
 #include <stddef.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Marks in streams, and waiting. Owns the pool of events that were dropped, a list for each device,
  * guarded by hf_cuda_lock_of_state; what the pool has is published with a single store, so that it

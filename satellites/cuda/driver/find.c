@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Finds a CUDA runtime, asks it for devices, and looks up the functions of the driver. Owns no
  * state: what is found goes to cuda_calls.c. Takes the dynamic linker's lock, and no other is held

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Devices, page-locked memory and devices' memory, one call of CUDA's after the other. Owns nothing
  * and takes no lock; see cuda.h, and cuda_calls.h for contexts and errors.

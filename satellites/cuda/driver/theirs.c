@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Memory that others have from CUDA. Owns the sealed table of the driver's functions that are
  * called for it; takes no lock but the dynamic linker's, once. See cuda.h.

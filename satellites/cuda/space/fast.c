@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The fast paths of homefree/space.h: a block of a thread's stack of a space's first stream, and
  * back to it. No lock, no call. Everything else is for spaces.c. Owns nothing.

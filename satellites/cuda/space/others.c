@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Owns the record of memory that CUDA gave to others: a list of blocks in the order of their
  * addresses, the libraries that they came from (sealed), and the names of the objects that asked

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Memory that CUDA gave to others: who has which, as far as their calls are routed. So that free()
  * and its kind send it home, to the function of the library that it came from, and that
@@ -6,8 +7,8 @@
  * What somebody registers (cudaHostRegister()) stays its allocator's: it is recorded for
  * hf_owner_of() alone.
  */
-#ifndef HOMEFREE_SPACE_OTHERS_H
-#define HOMEFREE_SPACE_OTHERS_H
+#ifndef HOMEFREE_SATELLITES_CUDA_SPACE_OTHERS_H
+#define HOMEFREE_SATELLITES_CUDA_SPACE_OTHERS_H
 
 #include "alloc/space/cuda_satellite.h"
 

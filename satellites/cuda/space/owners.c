@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Owns what makes the frees of others find the spaces: pinned memory is a hosted allocator's pages
  * in the region; a device's memory is a foreign allocator's that is asked by a range check. Sealed;

@@ -1,9 +1,10 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Frees that do not say which stream used a block: free(), realloc(), hf_free() and the like. Owns
  * what owners.c says.
  */
-#ifndef HOMEFREE_SPACE_OWNERS_H
-#define HOMEFREE_SPACE_OWNERS_H
+#ifndef HOMEFREE_SATELLITES_CUDA_SPACE_OWNERS_H
+#define HOMEFREE_SATELLITES_CUDA_SPACE_OWNERS_H
 
 #include "alloc/space/cuda_satellite.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Owns the lists of blocks that are freed, but that a device may still use, and of other streams
  * that use a live block. A pool's `waiting` guards both, and is not held while CUDA is called: a

@@ -1,8 +1,9 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Blocks that are freed, but that a device may still use. See pool.h for the words and locks.
  */
-#ifndef HOMEFREE_PENDING_H
-#define HOMEFREE_PENDING_H
+#ifndef HOMEFREE_SATELLITES_CUDA_SPACE_PENDING_H
+#define HOMEFREE_SATELLITES_CUDA_SPACE_PENDING_H
 
 #include "satellites/cuda/space/pool.h"
 

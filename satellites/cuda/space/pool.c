@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Owns the pools: reserving their addresses, backing parts of them, and giving those back. `lock`
  * of a pool guards its units and what is backed; it is held while CUDA works for this pool, so that

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Pools: the memory of one space of one device.
  *
@@ -16,8 +17,8 @@
  * an arena's. A pool's `waiting` guards its pending blocks alone; neither is held during the other.
  * No lock but `lock` is held while CUDA is called.
  */
-#ifndef HOMEFREE_POOL_H
-#define HOMEFREE_POOL_H
+#ifndef HOMEFREE_SATELLITES_CUDA_SPACE_POOL_H
+#define HOMEFREE_SATELLITES_CUDA_SPACE_POOL_H
 
 #include "alloc/owner/hosted.h"
 #include "alloc/space/cuda_satellite.h"

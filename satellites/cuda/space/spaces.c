@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The functions of homefree/space.h. Owns nothing; takes no lock of its own.
  *

@@ -1,9 +1,10 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The functions of homefree/space.h, for struct hf_cuda_satellite; that of stream_order.h is
  * another. Owns nothing.
  */
-#ifndef HOMEFREE_SPACES_H
-#define HOMEFREE_SPACES_H
+#ifndef HOMEFREE_SATELLITES_CUDA_SPACE_SPACES_H
+#define HOMEFREE_SATELLITES_CUDA_SPACE_SPACES_H
 
 #include <homefree/homefree.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Owns the table of a pool's streams: which stream has which arena. Entries and slots are written
  * under the pool's lock; finding one takes no lock. Virtual arenas are never closed, and programs

@@ -1,8 +1,9 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The streams that have memory in a pool, each with its arena. See pool.h for the words and locks.
  */
-#ifndef HOMEFREE_SPACE_STREAMS_H
-#define HOMEFREE_SPACE_STREAMS_H
+#ifndef HOMEFREE_SATELLITES_CUDA_SPACE_STREAMS_H
+#define HOMEFREE_SATELLITES_CUDA_SPACE_STREAMS_H
 
 #include "satellites/cuda/space/pool.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Virtual arenas: the addresses of spaces, which nobody here touches, in which blocks are managed
  * as they are in the heap. An arena gets its addresses from an area, the range of one space, which
@@ -16,8 +17,8 @@
  * others, and free ranges, have the arena's. It comes before the leaf lock of the books' memory.
  * All functions may be called by any thread, not in a signal handler.
  */
-#ifndef HOMEFREE_VARENA_H
-#define HOMEFREE_VARENA_H
+#ifndef HOMEFREE_SATELLITES_CUDA_VARENA_VARENA_H
+#define HOMEFREE_SATELLITES_CUDA_VARENA_VARENA_H
 
 #include "alloc/heap/holes.h"
 #include "satellites/cuda/varena/varena_threads.h"

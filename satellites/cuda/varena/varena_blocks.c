@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Areas; arenas: opening them, their small blocks, what threads keep of these, and finding blocks.
  * See varena.h. Owns the list of arenas, which are never closed; a lock of its own guards it.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Virtual arenas: free ranges, and large blocks of exactly as many pages as were asked for. See
  * varena.h. Owns nothing.

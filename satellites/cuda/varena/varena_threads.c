@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Threads' records, and the memory of books. Owns the list of records that no thread has, and the
  * chunk that books come from; one leaf lock guards both. Any thread, but not in a signal handler.

@@ -1,10 +1,11 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A thread's blocks of arenas (varena.h): a stack for each class, and what the fast paths
  * (space/fast.c) know of spaces. Only the thread touches its stacks. varena_threads.c owns the
  * records of threads; varena_blocks.c fills and empties their stacks.
  */
-#ifndef HOMEFREE_VARENA_THREADS_H
-#define HOMEFREE_VARENA_THREADS_H
+#ifndef HOMEFREE_SATELLITES_CUDA_VARENA_VARENA_THREADS_H
+#define HOMEFREE_SATELLITES_CUDA_VARENA_VARENA_THREADS_H
 
 #include "alloc/heap/internal.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 //! Allocate anywhere, free anywhere, for Rust: a global allocator on homefree's heap, whose blocks
 //! every `free` of the process may free, and which frees the blocks of every allocator.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 //! The functions of libhomefree that this crate calls, as `homefree/alloc.h`, `homefree/owner.h`
 //! and `homefree/base.h` declare them. The headers say what each does.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 //! Blocks cross between Rust and C, in both directions, in a program whose global allocator is the
 //! heap.
 

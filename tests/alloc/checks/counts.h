@@ -1,6 +1,6 @@
 /* Runs all cases of errors.c or kinds.c, each in a child, and counts what became of them. */
-#ifndef TESTS_ALLOC_CHECKS_COUNTS_H
-#define TESTS_ALLOC_CHECKS_COUNTS_H
+#ifndef HOMEFREE_TESTS_ALLOC_CHECKS_COUNTS_H
+#define HOMEFREE_TESTS_ALLOC_CHECKS_COUNTS_H
 
 #include "kinds.h"
 

@@ -1,7 +1,7 @@
 /* The heap errors that programs make, as a table: each case is a small program, which says what it
  * does wrong and what the fatal line must say. */
-#ifndef TESTS_ALLOC_CHECKS_ERRORS_H
-#define TESTS_ALLOC_CHECKS_ERRORS_H
+#ifndef HOMEFREE_TESTS_ALLOC_CHECKS_ERRORS_H
+#define HOMEFREE_TESTS_ALLOC_CHECKS_ERRORS_H
 
 #include <stddef.h>
 

@@ -2,8 +2,8 @@
  * KiB, and two with no bytes, with what each tier of checks promises to do about them. Unlike
  * errors.c, which tries checks:full with many sizes, it is the same for every allocator and tier.
  */
-#ifndef TESTS_ALLOC_CHECKS_KINDS_H
-#define TESTS_ALLOC_CHECKS_KINDS_H
+#ifndef HOMEFREE_TESTS_ALLOC_CHECKS_KINDS_H
+#define HOMEFREE_TESTS_ALLOC_CHECKS_KINDS_H
 
 #include "errors.h"
 

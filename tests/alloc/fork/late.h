@@ -1,8 +1,8 @@
 /* Programs that registered fork handlers before libhomefree came: their prepare steps run after all
  * of its own, their other steps before. What they share: libhomefree is loaded when late() says so,
  * and its functions are called through pointers. */
-#ifndef TESTS_ALLOC_FORK_LATE_H
-#define TESTS_ALLOC_FORK_LATE_H
+#ifndef HOMEFREE_TESTS_ALLOC_FORK_LATE_H
+#define HOMEFREE_TESTS_ALLOC_FORK_LATE_H
 
 #include "death.h"
 

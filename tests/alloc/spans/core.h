@@ -2,8 +2,8 @@
  * Small blocks alone: alloc/spans without the seam and without jemalloc, on pages that come
  * straight from the region. What the seam's functions do around the core, these do in a line each.
  */
-#ifndef TESTS_SPANS_CORE_H
-#define TESTS_SPANS_CORE_H
+#ifndef HOMEFREE_TESTS_ALLOC_SPANS_CORE_H
+#define HOMEFREE_TESTS_ALLOC_SPANS_CORE_H
 
 #include "alloc/spans/between.h"
 #include "alloc/spans/small.h"

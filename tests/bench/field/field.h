@@ -4,8 +4,8 @@
  * `field` (field.c) loads one of them and measures the call. Nothing here is shared between
  * processes.
  */
-#ifndef HF_TESTS_BENCH_FIELD_H
-#define HF_TESTS_BENCH_FIELD_H
+#ifndef HOMEFREE_TESTS_BENCH_FIELD_FIELD_H
+#define HOMEFREE_TESTS_BENCH_FIELD_FIELD_H
 
 #include <stddef.h>
 #include <stdint.h>

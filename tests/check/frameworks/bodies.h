@@ -1,7 +1,7 @@
 /* Assertions of homefree/check.h, for each test framework: some that hold, and one that fails for
  * each kind. The test's source has included the framework. C and C++ build it. */
-#ifndef TESTS_CHECK_FRAMEWORKS_BODIES_H
-#define TESTS_CHECK_FRAMEWORKS_BODIES_H
+#ifndef HOMEFREE_TESTS_CHECK_FRAMEWORKS_BODIES_H
+#define HOMEFREE_TESTS_CHECK_FRAMEWORKS_BODIES_H
 
 #include <homefree/check.h>
 #include <stdlib.h>

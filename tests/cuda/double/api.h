@@ -2,8 +2,8 @@
  * The functions that the double of CUDA exports, for its own files and for tests that are compiled
  * without NVIDIA's headers. Not to be included beside these. Handles are pointers, enums are ints.
  */
-#ifndef TESTS_CUDA_DOUBLE_API_H
-#define TESTS_CUDA_DOUBLE_API_H
+#ifndef HOMEFREE_TESTS_CUDA_DOUBLE_API_H
+#define HOMEFREE_TESTS_CUDA_DOUBLE_API_H
 
 #include <stddef.h>
 

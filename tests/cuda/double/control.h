@@ -9,8 +9,8 @@
  * each, 1 GiB), DOUBLE_CUDA_VERSION (13000; what the runtime says it is), DOUBLE_CUDA_AT_EXIT (1:
  * what is live at the end is told on stderr, and the process exits with 86).
  */
-#ifndef TESTS_CUDA_DOUBLE_CONTROL_H
-#define TESTS_CUDA_DOUBLE_CONTROL_H
+#ifndef HOMEFREE_TESTS_CUDA_DOUBLE_CONTROL_H
+#define HOMEFREE_TESTS_CUDA_DOUBLE_CONTROL_H
 
 #include <stddef.h>
 

@@ -21,8 +21,8 @@
  * double_driver*.c   what libcuda.so.1 exports
  * double_runtime*.c  what libcudart.so.13 exports
  */
-#ifndef TESTS_CUDA_DOUBLE_H
-#define TESTS_CUDA_DOUBLE_H
+#ifndef HOMEFREE_TESTS_CUDA_DOUBLE_DOUBLE_H
+#define HOMEFREE_TESTS_CUDA_DOUBLE_DOUBLE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -4,8 +4,8 @@
  * The runtime has a "last error" for each thread, and makes the primary context of the thread's
  * device when a call needs one.
  */
-#ifndef TESTS_CUDA_DOUBLE_RUNTIME_H
-#define TESTS_CUDA_DOUBLE_RUNTIME_H
+#ifndef HOMEFREE_TESTS_CUDA_DOUBLE_RUNTIME_H
+#define HOMEFREE_TESTS_CUDA_DOUBLE_RUNTIME_H
 
 #include "double.h"
 

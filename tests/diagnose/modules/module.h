@@ -1,6 +1,6 @@
 /* What module.c exports. */
-#ifndef TESTS_DIAGNOSE_MODULES_MODULE_H
-#define TESTS_DIAGNOSE_MODULES_MODULE_H
+#ifndef HOMEFREE_TESTS_DIAGNOSE_MODULES_MODULE_H
+#define HOMEFREE_TESTS_DIAGNOSE_MODULES_MODULE_H
 
 #include <stddef.h>
 #include <stdio.h>

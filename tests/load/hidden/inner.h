@@ -2,8 +2,8 @@
  * What a module with a hidden allocator offers to a test. Every function calls the malloc family
  * inside of the module.
  */
-#ifndef TESTS_HIDDEN_INNER_H
-#define TESTS_HIDDEN_INNER_H
+#ifndef HOMEFREE_TESTS_LOAD_HIDDEN_INNER_H
+#define HOMEFREE_TESTS_LOAD_HIDDEN_INNER_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,8 +1,8 @@
 /*
  * What the modules in C++ have in common. See inner.h.
  */
-#ifndef TESTS_HIDDEN_INNER_CXX_H
-#define TESTS_HIDDEN_INNER_CXX_H
+#ifndef HOMEFREE_TESTS_LOAD_HIDDEN_INNER_CXX_H
+#define HOMEFREE_TESTS_LOAD_HIDDEN_INNER_CXX_H
 
 #include "inner.h"
 

@@ -1,8 +1,8 @@
 /*
  * A module with state of every kind, a library that it needs, and what both define.
  */
-#ifndef HOMEFREE_TESTS_LOAD_STATE_H
-#define HOMEFREE_TESTS_LOAD_STATE_H
+#ifndef HOMEFREE_TESTS_LOAD_MODULES_STATE_H
+#define HOMEFREE_TESTS_LOAD_MODULES_STATE_H
 
 #ifdef __cplusplus
 extern "C" {

@@ -2,8 +2,8 @@
  * A module that knows nothing of homefree and allocates in every way that the test knows; compiled
  * in many ways.
  */
-#ifndef HOMEFREE_TESTS_LOAD_WORKER_H
-#define HOMEFREE_TESTS_LOAD_WORKER_H
+#ifndef HOMEFREE_TESTS_LOAD_MODULES_WORKER_H
+#define HOMEFREE_TESTS_LOAD_MODULES_WORKER_H
 
 #include <stddef.h>
 

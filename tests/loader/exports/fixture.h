@@ -4,8 +4,8 @@
  * Owns: nothing; writes into memory of the caller. A compiler could make such files too, but not
  * one with a symbol named "PyInit_x; evil" in it.
  */
-#ifndef HF_TESTS_LOADER_EXPORTS_FIXTURE_H
-#define HF_TESTS_LOADER_EXPORTS_FIXTURE_H
+#ifndef HOMEFREE_TESTS_LOADER_EXPORTS_FIXTURE_H
+#define HOMEFREE_TESTS_LOADER_EXPORTS_FIXTURE_H
 
 #include <stddef.h>
 #include <stdint.h>

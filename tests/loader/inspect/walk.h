@@ -1,8 +1,8 @@
 /*
  * What the suites of the reader share: a walk that asks a file for everything that can be asked.
  */
-#ifndef TESTS_LOADER_INSPECT_WALK_H
-#define TESTS_LOADER_INSPECT_WALK_H
+#ifndef HOMEFREE_TESTS_LOADER_INSPECT_WALK_H
+#define HOMEFREE_TESTS_LOADER_INSPECT_WALK_H
 
 #include "loader/elf/elf_file.h"
 #include "loader/inspect/inspect.h"

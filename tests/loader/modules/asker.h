@@ -1,8 +1,8 @@
 /*
  * See asker.c.
  */
-#ifndef HOMEFREE_TESTS_LOADER_ASKER_H
-#define HOMEFREE_TESTS_LOADER_ASKER_H
+#ifndef HOMEFREE_TESTS_LOADER_MODULES_ASKER_H
+#define HOMEFREE_TESTS_LOADER_MODULES_ASKER_H
 
 #include <stddef.h>
 

@@ -1,8 +1,8 @@
 /*
  * See destructor.c.
  */
-#ifndef HOMEFREE_TESTS_LOADER_DESTRUCTOR_H
-#define HOMEFREE_TESTS_LOADER_DESTRUCTOR_H
+#ifndef HOMEFREE_TESTS_LOADER_MODULES_DESTRUCTOR_H
+#define HOMEFREE_TESTS_LOADER_MODULES_DESTRUCTOR_H
 
 __attribute__((visibility("default"))) void keep_until_exit(void *block,
                                                             void (*tell)(const char *stage));

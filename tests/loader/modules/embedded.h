@@ -1,8 +1,8 @@
 /*
  * A module with an embedded allocator, whose functions it does not export.
  */
-#ifndef HOMEFREE_TESTS_LOADER_EMBEDDED_H
-#define HOMEFREE_TESTS_LOADER_EMBEDDED_H
+#ifndef HOMEFREE_TESTS_LOADER_MODULES_EMBEDDED_H
+#define HOMEFREE_TESTS_LOADER_MODULES_EMBEDDED_H
 
 #include <stddef.h>
 

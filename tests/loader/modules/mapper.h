@@ -1,8 +1,8 @@
 /*
  * A module that carries the words of an allocator, and maps memory by every function there is.
  */
-#ifndef HOMEFREE_TESTS_LOADER_MAPPER_H
-#define HOMEFREE_TESTS_LOADER_MAPPER_H
+#ifndef HOMEFREE_TESTS_LOADER_MODULES_MAPPER_H
+#define HOMEFREE_TESTS_LOADER_MODULES_MAPPER_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,8 +1,8 @@
 /*
  * See opener.c.
  */
-#ifndef HOMEFREE_TESTS_LOADER_OPENER_H
-#define HOMEFREE_TESTS_LOADER_OPENER_H
+#ifndef HOMEFREE_TESTS_LOADER_MODULES_OPENER_H
+#define HOMEFREE_TESTS_LOADER_MODULES_OPENER_H
 
 struct opener {
     void *(*open)(const char *file, int mode);

@@ -2,8 +2,8 @@
  * A module that knows nothing of homefree: it frees, resizes and measures what it is given, by
  * every kind of slot that a compiler makes.
  */
-#ifndef HOMEFREE_TESTS_LOADER_USER_H
-#define HOMEFREE_TESTS_LOADER_USER_H
+#ifndef HOMEFREE_TESTS_LOADER_MODULES_USER_H
+#define HOMEFREE_TESTS_LOADER_MODULES_USER_H
 
 #include <stddef.h>
 

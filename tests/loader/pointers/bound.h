@@ -1,6 +1,6 @@
 /* A C++ library that needs an allocator's library, and whose calls RTLD_DEEPBIND binds to it. */
-#ifndef HOMEFREE_TESTS_LOADER_BOUND_H
-#define HOMEFREE_TESTS_LOADER_BOUND_H
+#ifndef HOMEFREE_TESTS_LOADER_POINTERS_BOUND_H
+#define HOMEFREE_TESTS_LOADER_POINTERS_BOUND_H
 
 #include <stddef.h>
 

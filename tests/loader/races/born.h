@@ -1,8 +1,8 @@
 /*
  * What a program hands to a module's constructor, and what that gives back.
  */
-#ifndef HOMEFREE_TESTS_LOADER_BORN_H
-#define HOMEFREE_TESTS_LOADER_BORN_H
+#ifndef HOMEFREE_TESTS_LOADER_RACES_BORN_H
+#define HOMEFREE_TESTS_LOADER_RACES_BORN_H
 
 #include <stddef.h>
 

@@ -1,7 +1,7 @@
 /* Pages whose next access calls a function of the test, which may hold the thread there. This is
  * how the tests of this directory force their schedules. One stretch of pages in a program. */
-#ifndef TESTS_LOADER_RACES_GUARDED_H
-#define TESTS_LOADER_RACES_GUARDED_H
+#ifndef HOMEFREE_TESTS_LOADER_RACES_GUARDED_H
+#define HOMEFREE_TESTS_LOADER_RACES_GUARDED_H
 
 #include <signal.h>
 #include <stdint.h>

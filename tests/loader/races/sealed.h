@@ -1,8 +1,8 @@
 /*
  * The pages of libhomefree's sealed tables, as its file says where they are.
  */
-#ifndef HOMEFREE_TESTS_LOADER_SEALED_H
-#define HOMEFREE_TESTS_LOADER_SEALED_H
+#ifndef HOMEFREE_TESTS_LOADER_RACES_SEALED_H
+#define HOMEFREE_TESTS_LOADER_RACES_SEALED_H
 
 #include <stdbool.h>
 #include <stddef.h>

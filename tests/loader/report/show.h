@@ -1,8 +1,8 @@
 /*
  * What the tests of damaged reports share: everything that `homefree report` does with a file.
  */
-#ifndef TESTS_LOADER_REPORT_SHOW_H
-#define TESTS_LOADER_REPORT_SHOW_H
+#ifndef HOMEFREE_TESTS_LOADER_REPORT_SHOW_H
+#define HOMEFREE_TESTS_LOADER_REPORT_SHOW_H
 
 #include <stdbool.h>
 

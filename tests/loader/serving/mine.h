@@ -1,8 +1,8 @@
 /*
  * What the functions of mine.c were called with.
  */
-#ifndef HOMEFREE_TESTS_LOADER_MINE_H
-#define HOMEFREE_TESTS_LOADER_MINE_H
+#ifndef HOMEFREE_TESTS_LOADER_SERVING_MINE_H
+#define HOMEFREE_TESTS_LOADER_SERVING_MINE_H
 
 #include <stddef.h>
 

@@ -1,8 +1,8 @@
 /*
  * A plugin for RTLD_DEEPBIND: it allocates and frees as its own scope says.
  */
-#ifndef HOMEFREE_TESTS_LOADER_PLUGIN_H
-#define HOMEFREE_TESTS_LOADER_PLUGIN_H
+#ifndef HOMEFREE_TESTS_LOADER_SERVING_PLUGIN_H
+#define HOMEFREE_TESTS_LOADER_SERVING_PLUGIN_H
 
 #include <stddef.h>
 

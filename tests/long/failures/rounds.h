@@ -3,8 +3,8 @@
  * failures.py sees in the trace, and the program prints what each round returned, and what the
  * process holds afterwards.
  */
-#ifndef TESTS_LONG_FAILURES_ROUNDS_H
-#define TESTS_LONG_FAILURES_ROUNDS_H
+#ifndef HOMEFREE_TESTS_LONG_FAILURES_ROUNDS_H
+#define HOMEFREE_TESTS_LONG_FAILURES_ROUNDS_H
 
 #include <dirent.h>
 #include <stdio.h>

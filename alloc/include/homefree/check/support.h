@@ -1,11 +1,12 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * homefree/check/support.h - what the assertions of homefree/check.h are made of.
  *
  * Included by homefree/check.h, which describes the choice of the framework. Everything declared
  * here is internal.
  */
-#ifndef HOMEFREE_HOMEFREE_CHECK_SUPPORT_H
-#define HOMEFREE_HOMEFREE_CHECK_SUPPORT_H
+#ifndef HOMEFREE_CHECK_SUPPORT_H
+#define HOMEFREE_CHECK_SUPPORT_H
 
 #include <homefree/homefree.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * homefree/interpreters/replica.h - one object in each interpreter of a group.
  *
@@ -5,8 +6,8 @@
  * by a function, or from a pickle. A call goes to whichever interpreter is free. The rules are
  * those of homefree/interpreters.h.
  */
-#ifndef HOMEFREE_HOMEFREE_INTERPRETERS_REPLICA_H
-#define HOMEFREE_HOMEFREE_INTERPRETERS_REPLICA_H
+#ifndef HOMEFREE_INTERPRETERS_REPLICA_H
+#define HOMEFREE_INTERPRETERS_REPLICA_H
 
 #include <homefree/interpreters/value.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * homefree/interpreters/value.h - what crosses between C and a Python interpreter.
  *
@@ -5,8 +6,8 @@
  * of values, memory that is used by reference, a pickle, or the exception that Python raised. Who
  * calls what is in homefree/interpreters.h, whose rules hold here.
  */
-#ifndef HOMEFREE_HOMEFREE_INTERPRETERS_VALUE_H
-#define HOMEFREE_HOMEFREE_INTERPRETERS_VALUE_H
+#ifndef HOMEFREE_INTERPRETERS_VALUE_H
+#define HOMEFREE_INTERPRETERS_VALUE_H
 
 #include <homefree/base.h>
 

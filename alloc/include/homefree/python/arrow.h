@@ -1,10 +1,11 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * homefree/python/arrow.h - Arrow's PyCapsules.
  *
  * The rules are those of homefree/python.h.
  */
-#ifndef HOMEFREE_HOMEFREE_PYTHON_ARROW_H
-#define HOMEFREE_HOMEFREE_PYTHON_ARROW_H
+#ifndef HOMEFREE_PYTHON_ARROW_H
+#define HOMEFREE_PYTHON_ARROW_H
 
 #include <homefree/python/capsule.h>
 

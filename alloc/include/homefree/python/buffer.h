@@ -1,10 +1,11 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * homefree/python/buffer.h - memory through the buffer protocol, and as NumPy arrays.
  *
  * The rules are those of homefree/python.h.
  */
-#ifndef HOMEFREE_HOMEFREE_PYTHON_BUFFER_H
-#define HOMEFREE_HOMEFREE_PYTHON_BUFFER_H
+#ifndef HOMEFREE_PYTHON_BUFFER_H
+#define HOMEFREE_PYTHON_BUFFER_H
 
 #include <homefree/python/record.h>
 

@@ -1,10 +1,11 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * homefree/python/capsule.h - capsules that free their pointer.
  *
  * The rules are those of homefree/python.h.
  */
-#ifndef HOMEFREE_HOMEFREE_PYTHON_CAPSULE_H
-#define HOMEFREE_HOMEFREE_PYTHON_CAPSULE_H
+#ifndef HOMEFREE_PYTHON_CAPSULE_H
+#define HOMEFREE_PYTHON_CAPSULE_H
 
 #include <homefree/python/record.h>
 

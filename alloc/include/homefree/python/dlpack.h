@@ -1,11 +1,12 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * homefree/python/dlpack.h - memory as DLPack tensors: exporting and consuming them.
  * What an object's __dlpack__() does is in homefree/python/dlpack_request.h.
  *
  * The rules are those of homefree/python.h.
  */
-#ifndef HOMEFREE_HOMEFREE_PYTHON_DLPACK_H
-#define HOMEFREE_HOMEFREE_PYTHON_DLPACK_H
+#ifndef HOMEFREE_PYTHON_DLPACK_H
+#define HOMEFREE_PYTHON_DLPACK_H
 
 #include <homefree/python/record.h>
 #include <homefree/space.h>

@@ -1,10 +1,11 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * homefree/python/dlpack_request.h - what __dlpack__() does: reading a request, and answering it.
  *
  * The rules are those of homefree/python.h.
  */
-#ifndef HOMEFREE_HOMEFREE_PYTHON_DLPACK_REQUEST_H
-#define HOMEFREE_HOMEFREE_PYTHON_DLPACK_REQUEST_H
+#ifndef HOMEFREE_PYTHON_DLPACK_REQUEST_H
+#define HOMEFREE_PYTHON_DLPACK_REQUEST_H
 
 #include <homefree/python/dlpack.h>
 

@@ -1,8 +1,9 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * homefree/python/module.h - the names of the functions that Python calls in a module.
  */
-#ifndef HOMEFREE_HOMEFREE_PYTHON_MODULE_H
-#define HOMEFREE_HOMEFREE_PYTHON_MODULE_H
+#ifndef HOMEFREE_PYTHON_MODULE_H
+#define HOMEFREE_PYTHON_MODULE_H
 
 /*
  * Expands to the name of the function that every Python calls in this module, PyInit_<name>.

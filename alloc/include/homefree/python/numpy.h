@@ -1,11 +1,12 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * homefree/python/numpy.h - NumPy's C API: arrays whose memory a deleter frees.
  *
  * The rules are those of homefree/python.h. The header is empty unless numpy/arrayobject.h was
  * included before; it may be included again after that.
  */
-#if defined(NPY_ARRAY_OWNDATA) && !defined(HOMEFREE_HOMEFREE_PYTHON_NUMPY_H)
-#    define HOMEFREE_HOMEFREE_PYTHON_NUMPY_H
+#if defined(NPY_ARRAY_OWNDATA) && !defined(HOMEFREE_PYTHON_NUMPY_H)
+#    define HOMEFREE_PYTHON_NUMPY_H
 
 #    include <homefree/python/capsule.h>
 

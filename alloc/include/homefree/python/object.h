@@ -1,11 +1,12 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * homefree/python/object.h - Python objects that C structures hold.
  *
  * The rules are those of homefree/python.h. The header stands in for PEP 788 until CPython 3.15. It
  * relies on CPython's documentation of PyGILState_Ensure() and of finalization.
  */
-#ifndef HOMEFREE_HOMEFREE_PYTHON_OBJECT_H
-#define HOMEFREE_HOMEFREE_PYTHON_OBJECT_H
+#ifndef HOMEFREE_PYTHON_OBJECT_H
+#define HOMEFREE_PYTHON_OBJECT_H
 
 #include <homefree/python/record.h>
 

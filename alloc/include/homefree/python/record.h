@@ -1,10 +1,11 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * homefree/python/record.h - deleters made from Python code.
  *
  * The rules are those of homefree/python.h.
  */
-#ifndef HOMEFREE_HOMEFREE_PYTHON_RECORD_H
-#define HOMEFREE_HOMEFREE_PYTHON_RECORD_H
+#ifndef HOMEFREE_PYTHON_RECORD_H
+#define HOMEFREE_PYTHON_RECORD_H
 
 #ifndef Py_PYTHON_H
 #    error "include Python.h before homefree/python.h"

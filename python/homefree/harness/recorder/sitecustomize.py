@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Started by Python in every process of a program that `homefree test` records: its directory is
 the first of PYTHONPATH then. Starts the recorder, and then the sitecustomize that this one
 hides."""
