@@ -20,11 +20,8 @@ root_doc = "index"
 myst_enable_extensions = ["deflist"]
 myst_heading_anchors = 4
 nitpicky = True
-# Names of libc, libstdc++ and CPython have no page here.
-nitpick_ignore_regex = [(r"c:.*", r"(?!hf_|HF_).*"), (r"py:.*", r"(?!homefree).*")]
-
-# A function may share its struct's name (hf_stats), for which Sphinx has one name space.
-suppress_warnings = ["duplicate_declaration.c"]
+# What is CPython's has no page here.
+nitpick_ignore_regex = [(r"py:.*", r"(?!homefree).*")]
 
 smartquotes = False  # options begin with two hyphens
 html_theme = "furo"

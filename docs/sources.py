@@ -4,9 +4,8 @@ usage: sources.py ROOT BUILD DIRECTORY
 
 The documents of the repository are copied with their places kept, README.md as index.md; links to
 directories lead to their READMEs, and to directories without one nowhere. The pages below
-reference/ are made: of the C headers (headers.py), of the command (its manual pages, by mandoc),
-and of the Python package (by Sphinx's autodoc). A page whose text has not changed is not written
-again.
+reference/ are made: of the C headers and the command (their manual pages, by mandoc), and of the
+Python package (by Sphinx's autodoc). A page whose text has not changed is not written again.
 """
 
 import re
@@ -15,8 +14,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-import headers
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "alloc" / "manual"))
+import pages as section3
 
+UNSEEN = {"homefree/check/support.h", "homefree/homefree.h"}  # nothing in them is for users
 # docs/package.md repeats README's first screen.
 LEFT_OUT = {"docs/package.md"}
 DOCUMENTS = [
@@ -52,7 +53,7 @@ PARENTS = {
     "tests/long/": "docs/tests.md",
 }
 # In mandoc's Markdown, a term of a list and its text, which is quoted, or behind a tab as code is.
-TERM = re.compile(r"\d|[*`\[-].*[^:.]")
+TERM = re.compile(r"\d|\w+|(?:[*`\[-]|&#45;).*[^:.]")
 TEXT = re.compile(r"> |\t")
 PYTHON = [
     "homefree",
@@ -138,17 +139,19 @@ def themed(root, directory, picture, pages):
     return "\n".join(images)
 
 
-def manual(path):
-    """A manual page as Markdown: mandoc's, with lists of terms in place of quotations."""
+def manual(source, head="## {}", left_out="-"):
+    """A manual page as Markdown: mandoc's, with lists of terms in place of quotations. head: how a
+    section begins. left_out: a pattern of the sections that are not wanted."""
     made = subprocess.run(
-        ["mandoc", "-T", "markdown", path], check=True, capture_output=True, text=True
+        ["mandoc", "-T", "markdown"], input=source, check=True, capture_output=True, text=True
     )
     lines = made.stdout.split("\n")
     # The first line is the page's name and section, the last one names the system and the date.
-    body = "\n".join(lines[1:-2]).strip("\n")
+    body = "\n".join(lines[1:-2]).strip("\n") + "\n"
+    body = re.sub(rf"^# ({left_out})\n.*?(?=^# |\Z)", "", body, flags=re.MULTILINE | re.DOTALL)
     body = re.sub(
-        r"^# (.*)$", lambda match: f"## {match[1].capitalize()}", body, flags=re.MULTILINE
-    )
+        r"^# (.*)$", lambda match: head.format(match[1].capitalize()), body, flags=re.MULTILINE
+    ).strip("\n")
     result, text = "", False  # whether the last block is the text of a term
     blocks = re.split(r"\n\n+", body)
     for block, following in zip(blocks, [*blocks[1:], ""]):
@@ -164,6 +167,28 @@ def manual(path):
     return result.strip("\n")
 
 
+def headers(include):
+    """The name and the text of each public header's page: its manual pages, one below another."""
+    found = [section3.read_header(path) for path in sorted((include / "homefree").rglob("*.h"))]
+    for header in found:
+        if not (header.groups or header.prose) or header.name in UNSEEN:
+            continue
+        left_out = "NAME|LIBRARY|FUNCTIONS|SEE ALSO"
+        source = "\n".join(section3.header_page(header, found))
+        parts = [f"# {header.name}", manual(source, "**{}**", left_out)]
+        left_out = "NAME|LIBRARY|TYPES|SEE ALSO"
+        for group in header.groups:
+            parts.append("## " + ", ".join(f"`{one.name}`" for one in group.functions))
+            source = "\n".join(section3.group_page(header, group, {}))
+            text = manual(source, "**{}**", left_out)
+            parts.append(text.replace(f"**#include &lt;{header.name}>**\n\n", ""))
+        types = section3.types_of([header])
+        shown = [text for name, text in types.items() if not section3.INTERNAL.match(name)]
+        if shown:
+            parts.append("## Types\n\n```c\n" + "\n\n".join(shown) + "\n```")
+        yield header.name[len("homefree/") : -len(".h")].replace("/", "-"), "\n\n".join(parts)
+
+
 def toctree(names):
     return "\n```{toctree}\n:hidden:\n\n" + "\n".join(names) + "\n```\n"
 
@@ -172,8 +197,8 @@ def main():
     root, build, directory = (Path(argument).resolve() for argument in sys.argv[1:])
     pages = Pages(directory)
     below = {}  # what the table of contents has below a document
-    for name, text in headers.reference(root / "alloc" / "include", root / "alloc" / "manual"):
-        pages.write(f"reference/c/{name}.rst", text)
+    for name, text in headers(root / "alloc" / "include"):
+        pages.write(f"reference/c/{name}.md", text + "\n")
         below.setdefault("docs/c.md", []).append(f"/reference/c/{name}")
     for module in PYTHON:
         # The methods that importlib calls are no part of the interface.
@@ -182,7 +207,7 @@ def main():
         pages.write(f"reference/python/{module}.rst", text)
         below.setdefault("docs/python.md", []).append(f"/reference/python/{module}")
     for name, page, made in MANUALS:
-        text = manual((build if made else root) / page)
+        text = manual(((build if made else root) / page).read_text(encoding="utf-8"))
         pages.write(f"reference/command/{name}.md", f"# {name.replace('-', ' ', 1)}\n\n{text}\n")
         below.setdefault("docs/command.md", []).append(f"/reference/command/{name}")
     documents = [path for pattern in DOCUMENTS for path in sorted(root.glob(pattern))]

@@ -358,10 +358,10 @@ void hf_report_publish(enum hf_report_type type, size_t size)
     __atomic_store_n(&chunk->used, chunk->used + (uint32_t)size, __ATOMIC_RELEASE);
 }
 
-uint32_t hf_report_position(enum hf_report_type type, size_t size)
+bool hf_report_holds_stack(size_t size)
 {
-    const size_t most = bytes_of(chunks_max) / 2;
-    return counts[type] + size <= most && chunk_for(type, size) != NULL ? counts[type] : UINT32_MAX;
+    return counts[HF_REPORT_STACKS] + size <= bytes_of(chunks_max) / 2 &&
+           chunk_for(HF_REPORT_STACKS, size) != NULL;
 }
 
 uint32_t hf_report_string(const char *text, size_t length, const char **copy)

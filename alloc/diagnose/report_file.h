@@ -56,9 +56,8 @@ void hf_report_publish(enum hf_report_type type, size_t size);
  * memory, which stays; NULL if there is none. */
 uint32_t hf_report_string(const char *text, size_t length, const char **copy);
 
-/* Where the next record of a type would begin, as a number of bytes in all its chunks; for stacks,
- * which get at most half of the memory. UINT32_MAX if there is no room. Under the lock. */
-uint32_t hf_report_position(enum hf_report_type type, size_t size);
+/* Whether there is room for another stack; they get at most half of the memory. Under the lock. */
+bool hf_report_holds_stack(size_t size);
 
 /* Whether the records are the calling process's: a child of vfork(2) shares its parent's memory. */
 bool hf_report_is_own(void);

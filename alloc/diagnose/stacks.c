@@ -87,7 +87,7 @@ static uint32_t record(const void *const *frames, size_t count,
     record_lines(python, depth, lines); /* before the record: strings are records, too */
     for (size_t i = 0; i < count; i++) /* before a call that may be a function's last instruction */
         objects[i] = hf_site_object_number(hf_dynlink_find_fast((const char *)frames[i] - 1));
-    if (hf_report_position(HF_REPORT_STACKS, size) == UINT32_MAX) {
+    if (!hf_report_holds_stack(size)) {
         atomic_store(&full, true);
         return 0;
     }

@@ -103,11 +103,10 @@ void hf_heap_overflowed(const void *ptr, const void *caller, enum hf_corruption 
     end(&text);
 }
 
-void hf_heap_neighbour(const void *ptr, const void *neighbour, const void *caller,
-                       enum hf_corruption purpose)
+void hf_heap_neighbour(const void *ptr, const void *neighbour, const void *caller)
 {
     struct hf_text text;
-    hf_text_begin_fatal(&text, calls[purpose], ptr);
+    hf_text_begin_fatal(&text, calls[HF_CORRUPT_IN_FREE], ptr);
     hf_text_add(&text, "bytes between the block of homefree's heap and its neighbour, ");
     hf_text_add_hex(&text, (uintptr_t)neighbour);
     hf_text_add(&text, ", were overwritten: a write ran past an end of one of them");

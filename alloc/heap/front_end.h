@@ -76,8 +76,8 @@ void hf_space_corrupted(const void *ptr, const void *caller, enum hf_corruption 
 void hf_heap_overflowed(const void *ptr, const void *caller, enum hf_corruption purpose,
                         size_t asked) __attribute__((noreturn, cold));
 /* What lies between the block and its neighbour was overwritten, by whichever of them. */
-void hf_heap_neighbour(const void *ptr, const void *neighbour, const void *caller,
-                       enum hf_corruption purpose) __attribute__((noreturn, cold));
+void hf_heap_neighbour(const void *ptr, const void *neighbour, const void *caller)
+    __attribute__((noreturn, cold));
 /* A block of that size, which nobody has, is not as it was when it was freed. at: the first byte
  * that differs. */
 void hf_heap_written_after_free(const void *block, size_t size, const void *at)

@@ -44,7 +44,7 @@ extern const char *hf_je_malloc_conf;
 extern void (*hf_je_malloc_message)(void *context, const char *text);
 
 /* Arena 0, no thread cache. */
-enum { FLAGS = 1 << 20 | 1 << 8, ZERO = 0x40 };
+enum { FLAGS = 1 << 20 | 1 << 8 };
 
 /* One arena; freed pages wait for a purge of ours. Large blocks keep their size classes: with sizes
  * in whole pages, freed ones fit fewer requests. Looking after thread caches, of which there are
@@ -428,17 +428,17 @@ static bool resize_first(char *at, size_t from, size_t to)
     return to <= from;
 }
 
-static bool resize(void *at, size_t to, bool zeroed)
+static bool resize(void *at, size_t to)
 {
     struct hf_beneath_seat *before = hf_beneath_sit();
-    const bool done = hf_je_xallocx(at, to, 0, FLAGS | (zeroed ? ZERO : 0)) == to;
+    const bool done = hf_je_xallocx(at, to, 0, FLAGS) == to;
     hf_beneath_rise(before);
     return done;
 }
 
-bool hf_pages_resize(void *at, size_t from, size_t to, bool zeroed)
+bool hf_pages_resize(void *at, size_t from, size_t to)
 {
-    if (!(is_first(at) ? resize_first(at, from, to) : resize(at, to, zeroed)))
+    if (!(is_first(at) ? resize_first(at, from, to) : resize(at, to)))
         return false;
     if (to > from)
         count_taken(to - from);

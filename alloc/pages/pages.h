@@ -35,8 +35,8 @@ size_t hf_pages_size(size_t size);
 void hf_pages_give(void *at, size_t size);
 
 /* Makes pages that were taken larger or smaller where they lie; both sizes are ones that
- * hf_pages_size() tells. False: nothing has changed. What is new is zero if `zeroed`. */
-bool hf_pages_resize(void *at, size_t from, size_t to, bool zeroed);
+ * hf_pages_size() tells. False: nothing has changed. */
+bool hf_pages_resize(void *at, size_t from, size_t to);
 
 /* Gives all pages that nobody has taken back to the system, and their addresses to the region. */
 void hf_pages_purge(void);

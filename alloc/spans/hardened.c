@@ -199,7 +199,7 @@ static __attribute__((noinline)) void look_again(const void *ptr, const char *bl
             return;
         (void)sched_yield();
     }
-    hf_heap_neighbour(ptr, block, caller, HF_CORRUPT_IN_FREE);
+    hf_heap_neighbour(ptr, block, caller);
 }
 
 /* Of the block in front: what it wrote past its end may be in this one. What this one, or the block

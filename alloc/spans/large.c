@@ -260,7 +260,7 @@ static bool resize_pages(const struct hf_large *block, char *start, size_t size)
 {
     const size_t before = block->capacity;
     if (!block->moved)
-        return hf_pages_resize(start, before, size, false);
+        return hf_pages_resize(start, before, size);
     return size < before ? hf_region_unmap(start + size, before - size) == 0
                          : hf_region_extend(start, before, size - before);
 }

@@ -61,17 +61,15 @@ void hf_spans_trim_much(void)
 static bool count_span(void *context, struct hf_span *span)
 {
     struct hf_spans_count *count = context;
-    uint64_t live = 0, stacked = 0;
+    uint64_t live = 0;
     for (uint32_t at = 0; at < span->before + (uint32_t)span->blocks; at += HF_GROUP) {
         const uint8_t *states = hf_span_states(span) + at;
         live += (uint64_t)__builtin_popcountll(hf_bytes_equal(states, HF_LIVE));
-        stacked += (uint64_t)__builtin_popcountll(hf_bytes_equal(states, HF_STACKED));
     }
     count->spans++;
     count->active += hf_span_bytes(span);
     count->blocks += live;
     count->live += live * hf_class_sizes[span->class];
-    count->stacked += stacked * hf_class_sizes[span->class];
     return true;
 }
 

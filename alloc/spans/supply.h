@@ -20,7 +20,6 @@ void hf_spans_trim_much(void);
 struct hf_spans_count {
     uint64_t blocks;   /* live ones */
     uint64_t live;     /* bytes in them */
-    uint64_t stacked;  /* bytes in blocks that local heaps have in their stacks */
     uint64_t spans;    /* that somebody owns */
     uint64_t active;   /* their bytes */
     uint64_t unused;   /* bytes of units that no span has */

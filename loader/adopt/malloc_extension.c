@@ -84,46 +84,22 @@ const void *hf_adopted_malloc_extension(void)
     } table = {
         .functions =
             {
-                NOTHING,
-                NOTHING, /* destructors */
-                (const void *)is_valid,
-                (const void *)is_valid,
-                (const void *)is_valid,
-                (const void *)is_valid,     /* Verify… */
-                (const void *)count_blocks, /* MallocMemoryStats */
-                (const void *)describe,     /* GetStats */
-                NOTHING,
-                NOTHING,
-                NOTHING, /* GetHeapSample, GetHeapGrowthStacks, Ranges */
-                NOTHING,
-                NOTHING, /* GetNumericProperty, SetNumericProperty */
-                NOTHING,
-                NOTHING, /* MarkThreadIdle, MarkThreadBusy */
-                NOTHING,
-                NOTHING, /* GetSystemAllocator, SetSystemAllocator */
-                NOTHING,
-                NOTHING,
-                NOTHING,                      /* Release…, SetMemoryReleaseRate */
-                (const void *)release_rate,   /* GetMemoryReleaseRate */
-                (const void *)estimated_size, /* GetEstimatedAllocatedSize */
-                (const void *)allocated_size, /* GetAllocatedSize */
-                (const void *)ownership,      /* GetOwnership */
-                NOTHING,
-                NOTHING,
-                NOTHING, /* GetFreeListSizes, Read…StackTraces */
-                NOTHING,
-                NOTHING, /* GetThreadCacheSize, MarkThreadTemporarilyIdle */
-                NOTHING,
-                NOTHING,
-                NOTHING,
-                NOTHING,
-                NOTHING,
-                NOTHING,
-                NOTHING,
-                NOTHING,
-                NOTHING,
-                NOTHING,
-                NOTHING, /* of later versions */
+                [0 ... 1] = NOTHING,                /* destructors */
+                [2 ... 5] = (const void *)is_valid, /* Verify… */
+                [6] = (const void *)count_blocks,   /* MallocMemoryStats */
+                [7] = (const void *)describe,       /* GetStats */
+                [8 ... 10] = NOTHING,               /* GetHeapSample, GetHeapGrowthStacks, Ranges */
+                [11 ... 12] = NOTHING,              /* GetNumericProperty, SetNumericProperty */
+                [13 ... 14] = NOTHING,              /* MarkThreadIdle, MarkThreadBusy */
+                [15 ... 16] = NOTHING,              /* GetSystemAllocator, SetSystemAllocator */
+                [17 ... 19] = NOTHING,              /* Release…, SetMemoryReleaseRate */
+                [20] = (const void *)release_rate,  /* GetMemoryReleaseRate */
+                [21] = (const void *)estimated_size, /* GetEstimatedAllocatedSize */
+                [22] = (const void *)allocated_size, /* GetAllocatedSize */
+                [23] = (const void *)ownership,      /* GetOwnership */
+                [24 ... 26] = NOTHING,               /* GetFreeListSizes, Read…StackTraces */
+                [27 ... 28] = NOTHING, /* GetThreadCacheSize, MarkThreadTemporarilyIdle */
+                [29 ... 39] = NOTHING, /* of later versions */
             },
     };
     static const void *const object[64] = {table.functions};

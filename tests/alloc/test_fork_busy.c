@@ -90,7 +90,7 @@ static void *be_late(void *unused)
     return NULL;
 }
 
-/* Statistics take the region's lock alone, and then the locks of jemalloc. */
+/* Statistics take the region's lock, and those of spans and of jemalloc. */
 static void *ask_always(void *unused)
 {
     (void)unused;

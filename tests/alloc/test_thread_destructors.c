@@ -163,7 +163,7 @@ START_TEST(first_use_is_in_a_destructor)
 }
 END_TEST
 
-/* hf_stats() works inside jemalloc, whose own tables need thread data. */
+/* hf_stats() counts under the locks that ends of threads take. */
 static void destroy_with_statistics(void *value)
 {
     struct hf_stats stats = {.size = sizeof stats};

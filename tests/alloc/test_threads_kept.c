@@ -66,7 +66,6 @@ static bool take_no_pages(int count)
     return false;
 }
 
-/* Without it, jemalloc alone takes ten page faults a thread. */
 START_TEST(threads_in_turn_take_no_pages)
 {
     ck_assert(take_no_pages(THREADS));

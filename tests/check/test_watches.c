@@ -44,8 +44,8 @@ START_TEST(the_end)
 }
 END_TEST
 
-/* A watch slows down a thread that then ends without another call. jemalloc must forget the thread
- * all the same, because the next watch walks its list of threads. */
+/* A watch slows down a thread that then ends without another call; the next watch finds no trace of
+ * it. */
 enum { IDLE = 8, ROUNDS = 20 };
 static pthread_barrier_t used, watched;
 

@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Blocks that are live beside those of thread caches; both spaces. */
+/* Bytes in live blocks of both spaces. */
 static uint64_t allocated(void)
 {
     return gpu_stats(HF_SPACE_PINNED).allocated + gpu_stats(HF_SPACE_DEVICE).allocated;

@@ -147,20 +147,19 @@ class Zips(Hostile):
         self.damaged("app.py", "has 1 bytes")
 
     def test_bombs(self):
-        zeros = bytes(80 << 20)
         with zipfile.ZipFile(self.path, "w", zipfile.ZIP_DEFLATED) as file:
-            file.writestr("zeros", zeros)
-        self.damaged("zeros", "grow")
+            file.writestr("zeros", bytes(80 << 20))
+        self.damaged("zeros", "compressed", "write it again without")
         # A directory that tells less than is there, and one that tells more.
-        for told in (1000, 3000):
-            with zipfile.ZipFile(self.path, "w", zipfile.ZIP_DEFLATED) as file:
+        for told, what in ((1000, "zeros"), (3000, "overlaps")):
+            with zipfile.ZipFile(self.path, "w") as file:
                 file.writestr("zeros", bytes(2000))
                 members = {"zeros": {"kind": "resource", "size": told, "sha256": "0" * 64}}
                 document = {"homefree_package": 1, "rules": [], "extern": [], "mocked": []}
                 file.writestr(MANIFEST, json.dumps({**document, "members": members}))
             data = self.path.read_bytes()
             self.path.write_bytes(data.replace(struct.pack("<L", 2000), struct.pack("<L", told)))
-            self.damaged("zeros", use=lambda reader: reader.load_bytes("", "zeros"))
+            self.damaged(what, use=lambda reader: reader.load_bytes("", "zeros"))
 
     def test_a_directory_of_lies(self):
         """Sizes and places that the directory could tell."""

@@ -1,7 +1,6 @@
 /*
- * A small block of a space that is freed twice is named by the address that its user knows, and not
- * by that of the shadow on which it is managed. (Thread caches find it when the pool is trimmed, by
- * a message of their own; spans at once, by a result, and if it is freed by free(), by a message.)
+ * A small block of a space that is freed twice is found at once, by a result, and if free() frees
+ * it, by a message with the address that its user knows.
  */
 #include "api.h"
 #include "death.h"

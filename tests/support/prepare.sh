@@ -363,7 +363,7 @@ homefree_pytest() {
 
 homefree_docs_tools() {
     homefree_environment "$1" "$(homefree_python)" --clear 'for the site of the documentation' \
-        sphinx myst-parser furo libclang linkchecker 'readme_renderer[md]'
+        sphinx myst-parser furo linkchecker 'readme_renderer[md]'
 }
 
 # Like a user's `pip wheel .`, but with the jemalloc that DIRECTORY has built already.

@@ -36,20 +36,6 @@ _FEW = [
 ]
 _SAME = [value(3), value("a"), value(b"bytes"), value(1.5), make("numpy")]
 
-# What a parameter's name says about its values.
-_NAMES = (
-    (r"callback|func|function|fn|handler|hook|key$|run", [make("callback")]),
-    (
-        r"^(n|count|size|length|len|num|width|height|rows|cols|index|i|k|dim|seed)$|_size$",
-        [value(3)],
-    ),
-    (r"pattern|regex|name|text|string|str|path|xml|html|tag|s$", [value("a"), value(b"a")]),
-    (r"data|buf|buffer|bytes", [value(b"some bytes"), make("bytearray"), make("numpy")]),
-    (r"array|arr|matrix|vector|values", [make("numpy"), value([1.0, 2.0])]),
-    (r"file|stream|fp", [make("file")]),
-    (r"obj|object|value|item", [value([1, "a", {"b": 2.5}]), value("a")]),
-)
-
 # What the TypeError of a call says about the number of arguments.
 _COUNTS = re.compile(
     r"(?:takes|expected|requires|missing)\D*?(exactly|at least|at most)?\s*"
@@ -68,30 +54,16 @@ def count_from(error):
     return _WORDS.get(found[2]) if found[2] in _WORDS else int(found[2])
 
 
-def _by_name(parameter):
-    for pattern, values in _NAMES:
-        if re.search(pattern, parameter.lower()):
-            return values
-    return None
-
-
-def sets(arity, found=(), names=()):
-    """Lists of arguments to try. `arity`: (fewest, most) or None; `found`: recipes of objects that
-    the module made; `names`: the names of the parameters."""
+def sets(arity):
+    """Lists of arguments to try. `arity`: (fewest, most) or None."""
     fewest, most = arity if arity is not None else (0, 3)
     tries = []
-    if fewest > 4:
-        return []
-    if names and len(names) >= fewest > 0:
-        guesses = [_by_name(name) or _FEW[:3] for name in names[:fewest]]
-        tries += [list(one) for one in itertools.islice(itertools.product(*guesses), 8)]
     for count in range(fewest, min(most, 3) + 1):
         if count == 0:
             tries.append([])
         elif count == 1:
-            tries += [[one] for one in [*found[:6], *_ONE]]
+            tries += [[one] for one in _ONE]
         elif count == 2:
-            tries += [[one, more] for one in found[:4] for more in _FEW[:3]]
             tries += [list(one) for one in itertools.product(_FEW, repeat=2)]
         else:
             tries += [[one] * count for one in _SAME]

@@ -16,12 +16,15 @@ import sys
 
 from . import _cells, _damage, _finder, _kinds, _recipes
 
-_ENTER = """
+
+def entering():
+    """What a new interpreter executes, so that it can import these modules."""
+    return f"""
 import sys, types
-sys.path[:] = {path!r}
-package = types.ModuleType({package!r})
-package.__path__ = [{directory!r}]
-sys.modules[{package!r}] = package
+sys.path[:] = {sys.path!r}
+package = types.ModuleType({__package__!r})
+package.__path__ = [{os.path.dirname(os.path.abspath(__file__))!r}]
+sys.modules[{__package__!r}] = package
 """
 
 
@@ -53,12 +56,7 @@ class _Other:
             raise _cells.Skip(str(error)) from None
         cell.tell(step="interpreter")
         self.executor = Executor(1, name_crashes=True)
-        code = _ENTER.format(
-            path=list(sys.path),
-            package=__package__,
-            directory=os.path.dirname(os.path.abspath(__file__)),
-        )
-        self.executor.submit(exec, code, {}).result()
+        self.executor.submit(exec, entering(), {}).result()
         self.number = self.call(_enter, cell.root, cell.request["path"])
         self.name = f"interpreter {self.number}"
 

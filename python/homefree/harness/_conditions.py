@@ -14,18 +14,6 @@ import sys
 
 from . import _between, _cells, _damage, _finder, _kinds
 
-# What an interpreter executes to run a part of a cell; see in_subinterpreter().
-_ENTER = """
-import sys
-sys.path[:] = {path!r}
-import types
-package = types.ModuleType({package!r})
-package.__path__ = [{directory!r}]
-sys.modules[{package!r}] = package
-import importlib
-importlib.import_module({package!r} + '._conditions').in_interpreter({request!r})
-"""
-
 
 def same_thread(cell):
     cell.use_and_free(cell.make())
@@ -106,7 +94,7 @@ def _interpreters():
         def make(own):
             return module.create("isolated" if own else "legacy")
 
-        return make, lambda one, code: module.run_string(one, code), module.destroy
+        return make, module.run_string, module.destroy
     except ImportError:
         pass
     try:
@@ -118,28 +106,20 @@ def _interpreters():
         # Before 3.12, the argument does not change the GIL, and forbids threads.
         return module.create(isolated=own and sys.version_info >= (3, 12))
 
-    return make_isolated, lambda one, code: module.run_string(one, code), module.destroy
+    return make_isolated, module.run_string, module.destroy
 
 
 def subinterpreter(cell):
     make, execute, destroy = _interpreters()
     request = {**cell.request, "root": cell.root, "result": cell.result}
-    package = __package__
     tries = [True, False] if sys.version_info >= (3, 12) else [False]
     for own in tries:
         cell.tell(step="interpreter")
         interpreter = make(own)
         read_end, write_end = os.pipe()
         request.update(own=own, answer=write_end, last=not own)
-        execute(
-            interpreter,
-            _ENTER.format(
-                path=list(sys.path),
-                package=package,
-                directory=os.path.dirname(os.path.abspath(__file__)),
-                request=json.dumps(request),
-            ),
-        )
+        start = f"from {__package__}._conditions import in_interpreter as start\n"
+        execute(interpreter, f"{_between.entering()}{start}start({json.dumps(request)!r})\n")
         os.close(write_end)
         cell.tell(step="interpreter-end")
         destroy(interpreter)

@@ -2,6 +2,7 @@
 """Hosts as the controller sees them: starting them, giving them work, waiting for answers."""
 
 import contextlib
+import itertools
 import json
 import os
 import selectors
@@ -208,21 +209,13 @@ class Pool:
 
     def run(self, work):
         """Answers for an iterator of (host, request), as they come: yields (host, request, answer).
-        An answer is None if the host itself ended. `work` may be extended while this runs: it is
-        asked again after each answer, and None from it means "nothing now"."""
+        An answer is None if the host itself ended."""
         requests = {}
         with selectors.DefaultSelector() as selector:
             for host in self.hosts:
                 selector.register(host.channel, selectors.EVENT_READ, host)
-            exhausted = False
             while True:
-                while not exhausted and len(requests) < self.jobs:
-                    got = next(work, False)
-                    if got is False:
-                        exhausted = True
-                    if not got:
-                        break
-                    host, request = got
+                for host, request in itertools.islice(work, self.jobs - len(requests)):
                     self.number += 1
                     request["id"] = self.number
                     requests[self.number] = (host, request)

@@ -13,6 +13,7 @@ from . import _arguments, _kinds, _recipes
 
 _EACH = 3  # crossings of one callable
 _BATCH = 12  # tries of one process
+_SECONDS = 2.0  # that it may take
 
 
 class Crossing:
@@ -85,7 +86,7 @@ class _Subject:
         """A TypeError told how many arguments there must be."""
         if self.arity is None and count is not None:
             self.arity = (count, count)
-            self.left = [one for one in _arguments.sets(self.arity)]
+            self.left = _arguments.sets(self.arity)
             return True
         return False
 
@@ -93,64 +94,51 @@ class _Subject:
 class Learner:
     """Tries callables on a host until they are used up or time is."""
 
-    def __init__(self, pool, host, seconds, timeout=2.0, progress=None):
+    def __init__(self, pool, host, seconds, progress):
         self.pool = pool
         self.host = host
         self.end = time.monotonic() + seconds
-        self.timeout = timeout
-        self.progress = progress or (lambda *_: None)
+        self.progress = progress
         self.learned = Learned()
         self.types = set()
 
-    def _ask(self, requests):
-        """Answers to requests that all go to the host."""
-        work = ((self.host, {"timeout": self.timeout, **request}) for request in requests)
-        yield from self.pool.run(work)
+    def _ask(self, **request):
+        """The host's answer to one request, or None."""
+        [(_, _, answer)] = self.pool.run(iter([(self.host, {"timeout": 20, **request})]))
+        return answer
 
     def callables(self):
-        for _, _, answer in self._ask([{"tries": None, "timeout": 20}]):
-            for step in answer["steps"] if answer is not None else ():
-                return step["callables"]
-        return []
+        answer = self._ask(tries=None)
+        return answer["steps"][0]["callables"] if answer is not None and answer["steps"] else []
 
     def invent(self):
-        """Tries the module's callables. Returns what was learned."""
+        """Tries the module's callables."""
         if importlib.util.find_spec("numpy") is not None:  # many tries take its arrays
-            for _ in self._ask([{"warm": ["numpy"], "timeout": 20}]):
-                pass
-        subjects = []
-        for found in self.callables():
-            function = {"name": found["name"]}
-            subjects.append(_Subject(function, found["arity"], 0))
+            self._ask(warm=["numpy"])
+        subjects = [
+            _Subject({"name": found["name"]}, found["arity"], 0) for found in self.callables()
+        ]
         while subjects and not self.learned.cut:
             subjects = self._round(subjects)
         for crossing in self.learned.crossings:
             if _recipes.takes_numpy(crossing.recipe):
                 self.learned.loaded.add("numpy")
-        return self.learned
 
     def _round(self, subjects):
         """One batch for each subject. Returns the subjects that are left, and new ones."""
-        following = []
-        requests = []
-        for subject in subjects:
-            batch = subject.recipes()[:_BATCH]
-            requests.append({"tries": batch, "subject": subject, "count": len(batch)})
+        following, subject_of = [], {}
 
         def work():
-            for request in requests:
+            for subject in subjects:
                 if time.monotonic() > self.end:
                     self.learned.cut = True
                     return
-                subject = request.pop("subject")
-                self.subject_of[id(request)] = subject
+                request = {"tries": subject.recipes()[:_BATCH], "timeout": _SECONDS}
+                subject_of[id(request)] = subject
                 yield self.host, request
 
-        self.subject_of = {}
-        for request in requests:
-            request["timeout"] = self.timeout
         for _, request, answer in self.pool.run(work()):
-            subject = self.subject_of[id(request)]
+            subject = subject_of[id(request)]
             following += self._judge(subject, request["tries"], answer)
             self.progress(len(self.learned.crossings))
             if subject.left and subject.found < _EACH:
@@ -212,16 +200,15 @@ class Learner:
             self.learned.fatal.append((_recipes.text(recipe), how))
 
     def replay(self, recipes):
-        """Tries recorded recipes, one in a process. Returns what was learned."""
+        """Tries recorded recipes, one in a process."""
         exported = []
         self._replay(recipes, exported)
         self._replay(exported, [])
-        return self.learned
 
     def _replay(self, recipes, exported):
         def work():
             for recipe in recipes:
-                yield self.host, {"tries": [recipe], "timeout": 5 * self.timeout}
+                yield self.host, {"tries": [recipe], "timeout": 5 * _SECONDS}
 
         for _, request, answer in self.pool.run(work()):
             (recipe,) = request["tries"]

@@ -10,6 +10,8 @@ import sys
 import tempfile
 import time
 
+from ..command import output
+from ..command.start import Failure as Failed
 from . import (
     _cell_plan,
     _document,
@@ -42,10 +44,6 @@ class Outcome:
         self.python = sys.version.split()[0]
         self.complete = False
         self.seconds = 0.0
-
-
-class Failed(Exception):
-    """It could not be done; the message says why."""
 
 
 class Interrupted(Exception):
@@ -238,34 +236,11 @@ def _check_writable(path):
         raise Failed(f"cannot write '{path}': permission denied")
 
 
-def _write(path, contents):
-    """Replaces a file, unless it is a device or a pipe, which gets the contents."""
-    try:
-        if os.path.exists(path) and not os.path.isfile(path):
-            with open(path, "wb") as file:
-                file.write(contents)
-            return
-        path = os.path.realpath(path)
-        with tempfile.NamedTemporaryFile(dir=os.path.dirname(path), delete=False) as file:
-            try:
-                file.write(contents)
-                file.flush()
-                mask = os.umask(0)
-                os.umask(mask)
-                os.fchmod(file.fileno(), 0o666 & ~mask)
-                os.replace(file.name, path)
-            except BaseException:
-                os.unlink(file.name)
-                raise
-    except OSError as error:
-        raise Failed(f"cannot write '{path}': {error.strerror}") from None
-
-
 def _show(options, outcome):
     if options.junit:
-        _write(options.junit, _junit.junit(outcome))
+        output.write(options.junit, _junit.junit(outcome))
     if options.html:
-        _write(options.html, _page.page(outcome).encode("utf-8", "replace"))
+        output.write(options.html, _page.page(outcome).encode("utf-8", "replace"))
     if options.json:
         json.dump(_document.document(outcome), sys.stdout, indent=1)
         print()

@@ -7,9 +7,9 @@ import time
 
 
 class Progress:
-    def __init__(self, stream=sys.stderr):
-        self.stream = stream
-        self.shown = stream.isatty()
+    def __init__(self):
+        self.stream = sys.stderr
+        self.shown = self.stream.isatty()
         self.last = 0.0
         self.width = 0
 

@@ -22,31 +22,26 @@ that it is whole (each member has its SHA-256 in the manifest; give Reader the m
 what the package holds or has declared.
 """
 
-# Imports go one way, and modules are imported when they are first needed:
+# Imports go one way:
 #
 #   _writer       Writer; _imports reads imports from sources, and finds these
-#   _reader       Reader; _tree shows what is in it
+#   _reader       Reader, and Directory, which shows what is in it
 #   _modules      finders and loaders; _extracted has extension modules' files
 #   _pickles      what a pickle may do, and loading it
 #   _store        bytes of members, from a zip or a directory
 #   _manifest     _names, _package_errors
 
-from .._lazy import attributes
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from ._package_errors import (
-        DamagedPackage,
-        MissingMember,
-        MockUsed,
-        PackageError,
-        RefusedImport,
-        RefusedPickle,
-        UnresolvedImports,
-    )
-    from ._reader import Reader
-    from ._tree import Directory
-    from ._writer import Writer
+from ._package_errors import (
+    DamagedPackage,
+    MissingMember,
+    MockUsed,
+    PackageError,
+    RefusedImport,
+    RefusedPickle,
+    UnresolvedImports,
+)
+from ._reader import Directory, Reader
+from ._writer import Writer
 
 __all__ = [
     "DamagedPackage",
@@ -60,19 +55,3 @@ __all__ = [
     "UnresolvedImports",
     "Writer",
 ]
-
-_LAZY = {
-    "DamagedPackage": "_package_errors",
-    "Directory": "_tree",
-    "MissingMember": "_package_errors",
-    "MockUsed": "_package_errors",
-    "PackageError": "_package_errors",
-    "Reader": "_reader",
-    "RefusedImport": "_package_errors",
-    "RefusedPickle": "_package_errors",
-    "UnresolvedImports": "_package_errors",
-    "Writer": "_writer",
-}
-
-if not TYPE_CHECKING:
-    __getattr__, __dir__ = attributes(__name__, _LAZY, globals())

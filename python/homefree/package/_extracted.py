@@ -23,74 +23,61 @@ from ._package_errors import PackageError, error
 _PREFIX = "homefree-package-modules-"
 
 
-def _places():
-    """Where directories may be made, the best place first."""
-    if os.geteuid() == os.getuid() and os.getegid() == os.getgid():
-        yield os.environ.get("XDG_RUNTIME_DIR")
-        yield os.environ.get("TMPDIR")
-    yield "/tmp"
-    yield "/var/tmp"
-
-
 def _why_unfit(path):
     """Why code cannot be loaded from a directory there, or None if it can."""
-    try:
-        status = os.stat(path)
-        flags = os.statvfs(path).f_flag
-    except OSError as failed:
-        return failed.strerror
-    if not stat.S_ISDIR(status.st_mode) or status.st_uid not in (0, os.geteuid()):
+    status = os.stat(path)
+    if status.st_uid not in (0, os.geteuid()):
         return "it is another user's"
     if status.st_mode & 0o022 and not status.st_mode & stat.S_ISVTX:
         return "other users may replace what is in it"
-    return "it is mounted noexec" if flags & os.ST_NOEXEC else None
+    return "it is mounted noexec" if os.statvfs(path).f_flag & os.ST_NOEXEC else None
 
 
 def _locked(path):
     """A descriptor of a directory of ours, which is locked; None if somebody uses it."""
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
+    with contextlib.suppress(OSError):
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        held, named = os.fstat(fd), os.lstat(path)
+        held = os.fstat(fd)
         ours = held.st_uid == os.geteuid() and held.st_mode == stat.S_IFDIR | 0o700
-        if ours and os.path.samestat(held, named):
+        if ours and os.path.samestat(held, os.lstat(path)):
             return fd
-    except OSError:
-        pass
     os.close(fd)
     return None
 
 
 def _clean(place):
     """Remove the directories of processes that have ended."""
-    with contextlib.suppress(OSError):
-        for name in os.listdir(place):
-            path = os.path.join(place, name)
-            if not name.startswith(_PREFIX) or os.stat(path).st_uid != os.geteuid():
-                continue
-            fd = _locked(path)
-            if fd is not None:
-                shutil.rmtree(path, ignore_errors=True)
-                os.close(fd)
+    for name in os.listdir(place):
+        path = os.path.join(place, name)
+        with contextlib.suppress(OSError):
+            if name.startswith(_PREFIX) and os.stat(path).st_uid == os.geteuid():
+                fd = _locked(path)
+                if fd is not None:
+                    shutil.rmtree(path, ignore_errors=True)
+                    os.close(fd)
 
 
 def _make(package):
     why = []
-    for place in _places():
+    is_privileged = os.geteuid() != os.getuid() or os.getegid() != os.getgid()
+    named = [] if is_privileged else map(os.environ.get, ("XDG_RUNTIME_DIR", "TMPDIR"))
+    for place in (*named, "/tmp", "/var/tmp"):
         if not place or not os.path.isabs(place):
             continue
-        unfit = _why_unfit(place)
-        if unfit is None:
-            _clean(place)
-            unfit = "it cannot be locked"
-            try:
+        try:
+            unfit = _why_unfit(place)
+            if unfit is None:
+                with contextlib.suppress(OSError):
+                    _clean(place)
                 for _ in range(10):  # another process may have taken it for one that is left
                     path = tempfile.mkdtemp(prefix=_PREFIX, dir=place)
                     with contextlib.suppress(FileNotFoundError):
                         if _locked(path) is not None:  # until the process ends
                             return path
-            except OSError as failed:
-                unfit = failed.strerror
+                unfit = "it cannot be locked"
+        except OSError as failed:
+            unfit = failed.strerror
         why.append(f"{place}: {unfit}")
     raise error(
         PackageError,

@@ -8,7 +8,6 @@ with a name that stands there. Not found are names that are computed. Left out i
 `if TYPE_CHECKING`; what a handler of ImportError goes without is optional."""
 
 import ast
-import importlib.machinery
 import os
 import pkgutil
 import sys
@@ -67,14 +66,6 @@ def imports(source, package):
     return found
 
 
-class Found:
-    """kind: "source", "extension", "namespace" (a package without a file), or "other". text: of a
-    source. file: of an extension module. directories: of a package, else None."""
-
-    def __init__(self, kind, directories=None, text=None, file=None):
-        self.kind, self.directories, self.text, self.file = kind, directories, text, file
-
-
 def find_spec(name):
     """The spec of a module, imported or not, or None."""
     spec = getattr(sys.modules.get(name), "__spec__", None)
@@ -91,22 +82,12 @@ def find_spec(name):
     return next(filter(None, (one.find_spec(name, path) for one in finders)), None)
 
 
-def find(name):
-    """A Found, or None if there is no such module."""
-    spec = find_spec(name)
-    if spec is None:
-        return None
-    directories = spec.submodule_search_locations
-    directories = None if directories is None else list(directories)
-    if isinstance(spec.loader, importlib.machinery.ExtensionFileLoader):
-        return Found("extension", file=spec.origin)
-    if directories is not None and (spec.loader is None or spec.origin is None):
-        return Found("namespace", directories)
+def source_of(name, spec):
+    """A module's source; None if there is none, it is gone, or in no encoding that it tells."""
     try:
-        text = spec.loader.get_source(name)
+        return spec.loader.get_source(name)
     except (AttributeError, ImportError, OSError, SyntaxError):
-        text = None  # there is none, it is gone, or in no encoding that it tells
-    return Found("other") if text is None else Found("source", directories, text)
+        return None
 
 
 def below(directories, name):

@@ -15,10 +15,21 @@ A manifest that is read is not trusted: it is checked as a whole before anything
 is wrong with it raises Wrong. Nothing here keeps state.
 """
 
+import collections
 import json
 import re
 
-from ._names import BUFFERS, MANIFEST, Rule, is_module, parents, shown, wrong_member, wrong_pattern
+from ._names import (
+    ACTIONS,
+    BUFFERS,
+    MANIFEST,
+    Rule,
+    is_module,
+    parents,
+    shown,
+    wrong_member,
+    wrong_pattern,
+)
 from ._package_errors import Wrong
 
 VERSION = 1
@@ -30,19 +41,15 @@ _RULES, _PATTERNS, _MODULES = 1000, 10000, 100000
 _HASH = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
 
-class Manifest:
+class Manifest(collections.namedtuple("Manifest", "rules extern mocked members")):
     """rules: a list of Rule. extern, mocked: lists of names. members: as in the document."""
 
-    def __init__(self, rules, extern, mocked, members):
-        self.rules, self.extern, self.mocked, self.members = rules, extern, mocked, members
+    __slots__ = ()
 
     def dump(self):
         document = {
             "homefree_package": VERSION,
-            "rules": [
-                {"action": one.action, "include": one.include, "exclude": one.exclude}
-                for one in self.rules
-            ],
+            "rules": [rule._asdict() for rule in self.rules],
             "extern": sorted(self.extern),
             "mocked": sorted(self.mocked),
             "members": dict(sorted(self.members.items())),
@@ -61,14 +68,9 @@ def module_of(name, kind):
     return (dotted, is_package) if is_module(dotted) else None
 
 
-class Module:
-    """A module that is in a package. members: the files of an extension module, one for each
-    Python; otherwise one, or none for a package without a file."""
-
-    __slots__ = ("is_package", "members")
-
-    def __init__(self, is_package, members=()):
-        self.is_package, self.members = is_package, list(members)
+# A module that is in a package. members: the files of an extension module, one for each Python;
+# otherwise one, or none for a package without a file.
+Module = collections.namedtuple("Module", "is_package members")
 
 
 def modules(members):
@@ -78,7 +80,7 @@ def modules(members):
         if member["kind"] not in ("source", "extension"):
             continue
         module, is_package = module_of(name, member["kind"])
-        before = found.setdefault(module, Module(is_package))
+        before = found.setdefault(module, Module(is_package, []))
         if before.members and not all(one.endswith(".so") for one in (name, before.members[0])):
             raise Wrong(f"it is the module {module}, and so is {before.members[0]}", name)
         before.members.append(name)
@@ -86,7 +88,7 @@ def modules(members):
         if len(found) > _MODULES:
             raise Wrong(f"it has more than {_MODULES} modules", MANIFEST)
         for parent in parents(module):
-            if not found.setdefault(parent, Module(True)).is_package:
+            if not found.setdefault(parent, Module(True, [])).is_package:
                 raise Wrong(f"it is a module, and {module} lies in it", found[parent].members[0])
     return found
 
@@ -137,7 +139,7 @@ def _rules(value):
     rules, patterns = [], 0
     for one in _is(value, list, "rules"):
         action = _is(one, dict, "a rule").get("action")
-        if action not in Rule.ACTIONS:
+        if action not in ACTIONS:
             raise Wrong(f"a rule's action is {shown(action)}", MANIFEST)
         include = _is(one.get("include"), list, "include")
         exclude = _is(one.get("exclude", []), list, "exclude")

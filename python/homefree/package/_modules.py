@@ -13,6 +13,7 @@ order the imports, _lock the rest. Fork: the child keeps it all.
 import builtins
 import importlib
 import importlib.machinery
+import io
 import itertools
 import linecache
 import os
@@ -67,21 +68,20 @@ class Importer:
         with self._lock:
             if not self.prefix:
                 return
-            why = None
+            there = sorted(name for name in sys.modules if name.partition(".")[0] in self._tops)
             if self._present:
                 why = "its modules were imported under private names already"
                 remedy = "call install() before anything else that imports"
-            there = sorted(name for name in sys.modules if name.partition(".")[0] in self._tops)
-            if there and why is None:
+            elif there:
                 why = f"the interpreter has a module {there[0]!r} already"
                 remedy = (
                     "call install() before it is imported, in an interpreter of its own, or use "
                     "import_module(), which gives the package's modules private names"
                 )
-            if why is not None:
-                raise error(PackageError, why, remedy, package=self.package)
-            self.prefix = ""
-            self._appear()
+            else:
+                self.prefix = ""
+                return self._appear()
+        raise error(PackageError, why, remedy, package=self.package)
 
     def remove(self):
         with self._lock:
@@ -113,20 +113,18 @@ class Importer:
         if name.partition(".")[0] in self._tops:
             self._refuse_missing(name, text)
         if action == "deny":
-            self.refuse(name, f"its code imports {text}, which is denied", "do without it")
-        if action == "extern" and not self.allows(name) and not is_standard(name):
-            self.refuse(
-                name,
-                f"its code imports {text}, which extern= of this reader does not allow",
-                "allow it there, if that is meant",
-            )
-        if action != "extern" and not is_standard(name):
-            self.refuse(
-                name,
-                f"its code imports {text}, which is neither in the package nor extern",
-                f'have the writer add it: intern("{text}") or extern("{text}")',
-            )
-        return False
+            why, remedy = "is denied", "do without it"
+        elif is_standard(name):
+            return False
+        elif action != "extern":
+            why = "is neither in the package nor extern"
+            remedy = f'have the writer add it: intern("{text}") or extern("{text}")'
+        elif not self.allows(name):
+            why = "extern= of this reader does not allow"
+            remedy = "allow it there, if that is meant"
+        else:
+            return False
+        return self.refuse(name, f"its code imports {text}, which {why}", remedy)
 
     def _import(self, name, globals=None, locals=None, fromlist=(), level=0):
         plain = builtins.__import__
@@ -191,7 +189,7 @@ class Importer:
             loader = _load._Loader(fullname, path, private=self._private, adopt=self._adopt)
         else:
             loader = PackageLoader(self, name, module.members[0])
-            path = loader.get_filename()
+            path = loader.path
         spec = make(fullname, loader, origin=path, is_package=module.is_package)
         spec.has_location = True
         return spec
@@ -224,6 +222,7 @@ class PackageLoader:
 
     def __init__(self, importer, name, member):
         self._importer, self._name, self._member = importer, name, member
+        self.path = os.path.join(importer.package, member or name)
 
     def create_module(self, spec):
         return None
@@ -233,19 +232,12 @@ class PackageLoader:
         # Before the code runs: what it defines refers to these.
         module.__dict__["__builtins__"] = self._importer.builtins
         if self._member is not None:
-            linecache.lazycache(self.get_filename(), module.__dict__)
-            exec(self.get_code(), module.__dict__)
+            source = self.get_source()
+            lines = source.splitlines(keepends=True)
+            linecache.cache[self.path] = (len(source), None, lines, self.path)
+            exec(compile(source, self.path, "exec", dont_inherit=True), module.__dict__)
 
-    def is_package(self, fullname=None):
-        return self._importer.modules[self._name].is_package
-
-    def get_filename(self, fullname=None):
-        return os.path.join(self._importer.package, self._member or self._name)
-
-    def get_code(self, fullname=None):
-        return compile(self._source(), self.get_filename(), "exec", dont_inherit=True)
-
-    def _source(self):
+    def get_source(self, fullname=None):
         try:
             return str(self._importer.read(self._member), "utf-8") if self._member else ""
         except UnicodeDecodeError as failed:
@@ -256,13 +248,6 @@ class PackageLoader:
                 package=self._importer.package,
                 member=self._member,
             ) from None
-
-    def get_source(self, fullname=None):
-        """For linecache, which shows no source if it gets none."""
-        try:
-            return self._source()
-        except PackageError as failed:
-            raise ImportError(str(failed)) from None
 
     def get_data(self, path):
         """For pkgutil.get_data()."""
@@ -276,11 +261,56 @@ class PackageLoader:
             raise OSError(str(failed)) from None
 
     def get_resource_reader(self, fullname=None):
-        from ._tree import resource_reader
+        try:
+            from importlib.resources.abc import TraversableResources  # 3.11 and later
+        except ImportError:
+            from importlib.abc import TraversableResources
 
-        directory = self._name.replace(".", "/")
-        members, read = self._importer.manifest.members, self._importer.read
-        return resource_reader(members, read, directory) if self.is_package() else None
+        directory = Traversable(self._importer, self._name.replace(".", "/"))
+
+        class ResourceReader(TraversableResources):
+            def files(self):
+                return directory
+
+        return ResourceReader() if self._importer.modules[self._name].is_package else None
+
+
+class Traversable:
+    """A directory or a file of a package, for importlib.resources.files()."""
+
+    def __init__(self, importer, path):
+        self._importer, self._path, self.name = importer, path, path.rpartition("/")[2]
+
+    def is_file(self):
+        return self._path in self._importer.manifest.members
+
+    def _below(self):
+        start = self._path + "/"
+        members = self._importer.manifest.members
+        return {one[len(start) :].partition("/")[0] for one in members if one.startswith(start)}
+
+    def is_dir(self):
+        return bool(self._below())
+
+    def iterdir(self):
+        return iter([self / one for one in sorted(self._below())])
+
+    def joinpath(self, *names):
+        return Traversable(self._importer, "/".join([self._path, *map(str, names)]))
+
+    __truediv__ = joinpath
+
+    def read_bytes(self):
+        return self.open("rb").read()
+
+    def read_text(self, encoding="utf-8", errors="strict"):
+        return self.open("r", encoding=encoding, errors=errors).read()
+
+    def open(self, mode="r", *, encoding="utf-8", errors="strict", **_):
+        if not self.is_file():
+            raise FileNotFoundError(f"the package has no file {self._path}")
+        file = io.BytesIO(self._importer.read(self._path))
+        return file if "b" in mode else io.TextIOWrapper(file, encoding=encoding, errors=errors)
 
 
 # ---- modules that the package does without ----

@@ -7,6 +7,7 @@ any characters within one part, and a part `**` for any number of parts: `numpy.
 every module below it.
 """
 
+import collections
 import fnmatch
 import functools
 import os
@@ -63,13 +64,23 @@ def parents(name):
 
 
 def resource(package, name):
-    """The member's name of a resource of a package ("" for the root). `name` may have slashes."""
+    """The member's name of a resource of a package ("" for the root). `name` may have slashes.
+    Raises ValueError or TypeError."""
+    if package and not is_module(package):
+        raise ValueError(f"{shown(package)} is no name of a package")
+    if not isinstance(name, str):
+        raise TypeError(f"the name must be a str, not {type(name).__name__}")
     return f"{package.replace('.', '/')}/{name}" if package else name
 
 
+def listed(patterns):
+    """One or more patterns as a list."""
+    return [patterns] if isinstance(patterns, str) else list(patterns)
+
+
 def several(patterns):
-    """One or more patterns as a list. Raises ValueError."""
-    patterns = [patterns] if isinstance(patterns, str) else list(patterns)
+    """One or more patterns of modules as a list. Raises ValueError."""
+    patterns = listed(patterns)
     for one in patterns:
         why = wrong_pattern(one)
         if why:
@@ -104,14 +115,18 @@ def matches(pattern, name, separator="."):
     return len(parts) in reached
 
 
-class Rule:
+def covered(patterns, path):
+    """Whether one of the patterns stands for a path."""
+    return any(matches(one, path, "/") for one in patterns)
+
+
+ACTIONS = ("intern", "extern", "mock", "deny")
+
+
+class Rule(collections.namedtuple("Rule", "action include exclude")):
     """What is to be done with the modules that some patterns stand for."""
 
-    ACTIONS = ("intern", "extern", "mock", "deny")
-    __slots__ = ("action", "exclude", "include")
-
-    def __init__(self, action, include, exclude=()):
-        self.action, self.include, self.exclude = action, include, exclude
+    __slots__ = ()
 
     def covers(self, name):
         """The standard library's modules are covered by patterns that begin with their name, and

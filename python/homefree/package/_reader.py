@@ -12,10 +12,9 @@ import os
 from . import _pickles
 from ._manifest import LIMIT, parse
 from ._modules import Importer
-from ._names import BUFFERS, MANIFEST, is_module, resource, several, shown
+from ._names import BUFFERS, MANIFEST, covered, listed, resource, several, shown
 from ._package_errors import DamagedPackage, MissingMember, PackageError, Wrong, error
 from ._store import open_store
-from ._tree import Directory, tree
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,6 +35,42 @@ def in_main_interpreter():
         except ImportError:
             return True
     return interpreters.get_current() == interpreters.get_main()
+
+
+class Directory:
+    """A directory of a package, or a file in it. name: the last part of its path. is_dir: whether
+    it is a directory. children: {name: Directory}. str() draws it. Since 1.0."""
+
+    def __init__(self, name: str, paths: list[str] | None) -> None:
+        self.name: str = name
+        self.is_dir: bool = paths is not None
+        below = {}
+        for path in paths or ():
+            first, _, rest = path.partition("/")
+            below.setdefault(first, []).append(rest)
+        self.children: dict[str, Directory] = {
+            first: Directory(first, inner if inner != [""] else None)
+            for first, inner in below.items()
+        }
+
+    def has_file(self, path: str) -> bool:
+        """Whether there is a file with that path, which has slashes. Since 1.0."""
+        first, _, rest = path.partition("/")
+        found = self.children.get(first)
+        return found is not None and (found.has_file(rest) if rest else not found.is_dir)
+
+    def _lines(self, indent=""):
+        yield self.name
+        # Directories first, as listings have them.
+        children = sorted(self.children.values(), key=lambda one: (not one.is_dir, one.name))
+        for child in children:
+            start, rest = ("└── ", "    ") if child is children[-1] else ("├── ", "│   ")
+            lines = child._lines(indent + rest)
+            yield f"{indent}{start}{next(lines)}"
+            yield from lines
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines()) + "\n"
 
 
 class Reader:
@@ -83,7 +118,7 @@ class Reader:
                     private = not in_main_interpreter()
                 extern = None if extern is None else several(extern)
                 self._importer = Importer(
-                    self.path, self._manifest, self._code, extern, bool(private), bool(adopt)
+                    self.path, self._manifest, self._read, extern, bool(private), bool(adopt)
                 )
             for name in self._manifest.extern:
                 if not self._importer.allows(name):
@@ -144,7 +179,7 @@ class Reader:
     def _read(self, name, data=None):
         """A member's bytes, verified; in `data`, if that is given."""
         self._check_open()
-        size = self._manifest.members[name]["size"]
+        size = self._member(name)["size"]
         with self._believing():
             try:
                 data = bytearray(size) if data is None else data
@@ -155,11 +190,6 @@ class Reader:
             if self._verify is not False:
                 self._compare(name, hashlib.sha256(data))
         return data
-
-    def _code(self, name):
-        """For the importer and its loaders."""
-        self._member(name)
-        return self._read(name)
 
     def verify(self) -> None:
         """Compare the hashes of all members with the manifest's. Raises DamagedPackage. Since
@@ -182,8 +212,6 @@ class Reader:
         return found
 
     def _resource(self, package, name):
-        if package and not is_module(package):
-            raise ValueError(f"{shown(package)} is no name of a package")
         path = resource(package, name)
         self._member(path)
         return path
@@ -218,9 +246,10 @@ class Reader:
     def file_structure(self, include: Patterns = "**", exclude: Patterns = ()) -> Directory:
         """The members as a Directory, which print() draws. include, exclude: patterns of paths,
         such as "app/**" or "**/*.json". Since 1.0."""
-        include = [include] if isinstance(include, str) else include
-        exclude = [exclude] if isinstance(exclude, str) else exclude
-        return tree(os.path.basename(self.path), self._manifest.members, include, exclude)
+        include, exclude = listed(include), listed(exclude)
+        members = self._manifest.members
+        paths = [one for one in members if covered(include, one) and not covered(exclude, one)]
+        return Directory(os.path.basename(self.path), paths)
 
     # ---- loading ----
 
@@ -257,20 +286,18 @@ class Reader:
         return _pickles.load(self._read(path), buffers, self._importer, self.path, path)
 
     def _view(self, name):
-        """A member, mapped if that is wanted and can be."""
-        self._check_open()
-        view = None
-        if self._mapped:
-            with self._believing():
-                view = self._store.map(name)
-                if view is not None and name not in self._verified and self._verify is not False:
-                    self._compare(name, hashlib.sha256(view))
-                    self._verified.add(name)
-        if view is None:
-            size = self._manifest.members[name]["size"]
+        """The buffers of a pickle, mapped if that is wanted."""
+        size = self._manifest.members[name]["size"]
+        if not self._mapped or not size:
             # A mapping begins at a page, so every buffer is as aligned as in the file.
             room = mmap.mmap(-1, size) if size >= _SMALL else bytearray(size)
-            view = memoryview(self._read(name, room))
+            return memoryview(self._read(name, room))
+        self._check_open()
+        with self._believing():
+            view = self._store.map(name)
+            if name not in self._verified and self._verify is not False:
+                self._compare(name, hashlib.sha256(view))
+                self._verified.add(name)
         return view
 
     # ---- the end ----

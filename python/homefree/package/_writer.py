@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import importlib.machinery
 import io
 import os
 import pickle
@@ -25,9 +26,11 @@ from ._names import (
     BUFFERS,
     MANIFEST,
     Rule,
+    covered,
     decide,
     is_module,
     is_standard,
+    listed,
     matches,
     parents,
     resource,
@@ -36,7 +39,6 @@ from ._names import (
     wrong_member,
 )
 from ._package_errors import PackageError, RefusedPickle, UnresolvedImports, Wrong, error
-from ._tree import covered
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -167,17 +169,10 @@ class Writer:
             raise
         self._members[name] = {"kind": kind, "size": size, "sha256": hashed.hexdigest(), **more}
 
-    def _resource(self, package, name):
-        if package and not is_module(package):
-            raise ValueError(f"{shown(package)} is no name of a package")
-        if not isinstance(name, str):
-            raise TypeError(f"the name must be a str, not {type(name).__name__}")
-        return resource(package, name)
-
     def add_bytes(self, package: str, name: str, data: bytes | bytearray | memoryview) -> None:
         """Add a resource, which Reader.load_bytes() gives, and importlib.resources to modules of
         the package. package: a dotted name, or "" for none. Since 1.0."""
-        self._add(self._resource(package, name), "resource", [memoryview(data).cast("B")])
+        self._add(resource(package, name), "resource", [memoryview(data).cast("B")])
 
     def add_text(self, package: str, name: str, text: str) -> None:
         """Add a text, in UTF-8. Since 1.0."""
@@ -185,13 +180,13 @@ class Writer:
 
     def add_file(self, package: str, name: str, file: AnyPath) -> None:
         """Add the content of a file. Since 1.0."""
-        self._add(self._resource(package, name), "resource", _chunks(file))
+        self._add(resource(package, name), "resource", _chunks(file))
 
     def add_pickle(self, package: str, name: str, value: object) -> None:
         """Add an object. The modules of its classes and functions are needed from now on. What
         gives its memory as buffers (NumPy's arrays) lies beside the pickle, aligned, so that
         readers can map it. Since 1.0."""
-        member = self._resource(package, name)
+        member = resource(package, name)
         self._check_new(member)
         file, buffers = io.BytesIO(), []
         try:
@@ -264,23 +259,28 @@ class Writer:
         self._check_module(name)
         if name in self._modules:
             return
-        found = _imports.find(name)
-        if found is None:
+        spec = _imports.find_spec(name)
+        if spec is None:
             self._refuse(f"there is no module {name}", "check the name, or use add_source()")
-        self._add_found(name, found)
+        self._add_spec(name, spec)
 
-    def _add_found(self, name, found):
-        if found.kind == "source":
-            self.add_source(name, found.text, package=found.directories is not None)
-        elif found.kind == "extension":
-            self.add_extension(name, found.file)
-        elif found.kind == "namespace":
-            self._modules.add(name)
-        else:
+    def _add_spec(self, name, spec, needed=True):
+        """Returns whether it could be added. needed: it is refused if it cannot be."""
+        is_package = spec.submodule_search_locations is not None
+        if isinstance(spec.loader, importlib.machinery.ExtensionFileLoader):
+            self.add_extension(name, spec.origin)
+        elif is_package and (spec.loader is None or spec.origin is None):
+            self._modules.add(name)  # a package without a file
+        elif (text := _imports.source_of(name, spec)) is not None:
+            self.add_source(name, text, package=is_package)
+        elif needed:
             self._refuse(
                 f"the module {name} has neither a source nor a file of an extension module",
                 f'use add_source(), or extern("{name}")',
             )
+        else:
+            return False
+        return True
 
     def add_package(self, name: str, *, data: Patterns = ()) -> None:
         """Add a package with all modules below it.
@@ -288,22 +288,20 @@ class Writer:
         data: patterns of the files to add as resources, as they lie in the package's directory,
         such as "**/*.json". Since 1.0."""
         self._check_open()
-        data = [data] if isinstance(data, str) else list(data)
-        package = _imports.find(name) if is_module(name) else None
-        if package is None or package.directories is None:
+        data = listed(data)
+        package = _imports.find_spec(name) if is_module(name) else None
+        if package is None or package.submodule_search_locations is None:
             self._refuse(f"there is no package {shown(name)}", "use add_module() for a module")
         self._whole.append(f"{name}.**")
         waiting = [name]
         while waiting:
             module = waiting.pop()
-            found = _imports.find(module)
-            if found is None or found.kind == "other":
+            spec = _imports.find_spec(module)
+            if spec is None or not (module in self._modules or self._add_spec(module, spec, False)):
                 continue
-            if module not in self._modules:
-                self._add_found(module, found)
-            if found.directories is not None:
-                waiting += _imports.below(found.directories, module)
-        for directory in package.directories if data else ():
+            if spec.submodule_search_locations is not None:
+                waiting += _imports.below(list(spec.submodule_search_locations), module)
+        for directory in list(package.submodule_search_locations) if data else ():
             for path, directories, files in os.walk(directory):
                 directories[:] = [one for one in directories if one != "__pycache__"]
                 for file in (os.path.join(path, one) for one in files):
@@ -371,9 +369,9 @@ class Writer:
         elif action == "deny":
             return None if optional else "it is denied"
         elif action == "intern":
-            found = _imports.find(name)
-            if found is not None:
-                self._add_found(name, found)
+            spec = _imports.find_spec(name)
+            if spec is not None:
+                self._add_spec(name, spec)
             elif is_parent:
                 self._modules.add(name)  # a package without a file
             else:

@@ -158,14 +158,14 @@ static void remove_file(int directory, const char *name)
     (void)unlinkat(directory, name, 0);
 }
 
-static void remove_any_file(int directory, const char *prefix)
+static void remove_files(int directory)
 {
     DIR *stream = open_entries(directory);
     if (stream == NULL)
         return;
     const struct dirent *entry;
     while ((entry = readdir(stream)) != NULL)
-        if (strncmp(entry->d_name, prefix, strlen(prefix)) == 0)
+        if (strncmp(entry->d_name, FILE_PREFIX, strlen(FILE_PREFIX)) == 0)
             remove_file(directory, entry->d_name);
     closedir(stream);
 }
@@ -180,7 +180,7 @@ static void remove_directory(int directory, const char *name)
         return;
     if (fstat(fd, &status) == 0 && status.st_uid == geteuid() &&
         status.st_mode == (S_IFDIR | 0700)) {
-        remove_any_file(fd, FILE_PREFIX);
+        remove_files(fd);
         (void)unlinkat(directory, name, AT_REMOVEDIR);
     }
     close(fd);

@@ -1,7 +1,7 @@
-/* Address space that one thread's arena has freed can be had by every other thread: threads fill a
- * bounded heap in turn and free all of it, and then one thread gets nearly all again, whatever
- * bounds the heap (the region, RLIMIT_AS, RLIMIT_DATA) and whatever the sizes were. Each thread
- * used to keep what its arena had got once: of 1 GiB, the last one got 77 MiB. */
+/* Address space that one thread's local heap has freed can be had by every other thread: threads
+ * fill a bounded heap in turn and free all of it, and then one thread gets nearly all again,
+ * whatever bounds the heap (the region, RLIMIT_AS, RLIMIT_DATA) and whatever the sizes were. Each
+ * thread used to keep what it had got once: of 1 GiB, the last one got 77 MiB. */
 #include "death.h"
 #include "suite.h"
 
@@ -99,8 +99,7 @@ static int part(char **arguments)
     return 0;
 }
 
-/* With small blocks, an arena keeps the metadata of the slabs that it had at its peak: an eighth of
- * a kilobyte each. */
+/* With small blocks, the metadata of the spans that there were at the peak stays. */
 #define LARGE_PERCENT "90"
 #define SMALL_PERCENT "75"
 

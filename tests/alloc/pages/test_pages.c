@@ -113,15 +113,15 @@ static void resizes(void *unused)
     start(256 * MIB, 10000);
     char *at = hf_pages_take(8 * MIB, PAGE, false);
     memset(at, 1, 8 * MIB);
-    must(hf_pages_resize(at, 8 * MIB, 2 * MIB, false));
+    must(hf_pages_resize(at, 8 * MIB, 2 * MIB));
     must(hf_pages_stats().taken == 2 * MIB);
     must(hf_pages_stats().unused >= 6 * MIB && hf_pages_stats().unused < 7 * MIB);
     char *other = hf_pages_take(MIB, PAGE, false);
-    must(other != at + 2 * MIB || !hf_pages_resize(at, 2 * MIB, 4 * MIB, false));
+    must(other != at + 2 * MIB || !hf_pages_resize(at, 2 * MIB, 4 * MIB));
     must(hf_pages_stats().taken == 3 * MIB);
     hf_pages_give(other, MIB);
-    must(hf_pages_resize(at, 2 * MIB, 4 * MIB, true));
-    must(is_zero(at + 2 * MIB, 2 * MIB) && at[2 * MIB - 1] == 1);
+    must(hf_pages_resize(at, 2 * MIB, 4 * MIB));
+    must(at[2 * MIB - 1] == 1);
     hf_pages_give(at, 4 * MIB);
     must(hf_pages_stats().taken == 0);
 }
@@ -136,8 +136,8 @@ static void first_pages(void *unused)
     must(at != NULL && other >= at + MIB && (uintptr_t)other % (256 * KIB) == 0);
     must(is_zero(at, MIB) && is_zero(other, 512 * KIB));
     memset(at, 1, MIB);
-    must(!hf_pages_resize(at, MIB, 2 * MIB, false));
-    must(hf_pages_resize(at, MIB, 512 * KIB, false));
+    must(!hf_pages_resize(at, MIB, 2 * MIB));
+    must(hf_pages_resize(at, MIB, 512 * KIB));
     must(hf_pages_stats().taken == MIB && hf_pages_stats().unused == 0);
     must(resident(at, MIB) == 512 * KIB && at[512 * KIB - 1] == 1);
     hf_pages_give(at, 512 * KIB);

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Searches the model of remote frees (alloc/spans/remote.pml) with spin, in small bounds, and sees
-# that each broken variant of the protocol is found.
+# Searches the model of remote frees (tests/alloc/spans/remote.pml) with spin, in small bounds, and
+# sees that each broken variant of the protocol is found.
 #
 # usage: check_model.sh [SECONDS]
 #     without SECONDS: small bounds, all of them searched whole, in about 20 seconds
@@ -11,7 +11,7 @@
 # Exit status: 0, 1 the protocol or a search is wrong, 77 there is no spin or no C compiler.
 # shellcheck disable=SC2086 # flags are lists of words
 set -eu
-model=$(cd "$(dirname "$0")/../../.." && pwd)/alloc/spans/remote.pml
+model=$(cd "$(dirname "$0")" && pwd)/remote.pml
 cc=${CC:-cc}
 directory=$(mktemp -d)
 trap 'rm -rf "$directory"' EXIT

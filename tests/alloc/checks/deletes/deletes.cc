@@ -120,7 +120,7 @@ void no_alignment()
     ::operator delete(hide<void>(get(96, 64)), std::size_t(96), std::align_val_t(0));
 }
 
-/* The second block keeps the slab: an empty slab is given back, and then no block is there to be
+/* The second block keeps the span: an empty one is given back, and then no block is there to be
  * reported as free. */
 void twice()
 {
