@@ -119,7 +119,8 @@ static bool print_help(FILE *out, void *context)
         widest = left_width(at) > widest ? left_width(at) : widest;
     fprintf(out, "Usage: %s\n%s\n", command->usage, command->about);
     for (const struct hf_argument *at = command->arguments; at->name != NULL; at++)
-        print_argument(out, at, widest + 2);
+        if (at->help != NULL)
+            print_argument(out, at, widest + 2);
     print_argument(out, &help_argument, widest + 2);
     if (command->table != NULL) {
         fputc('\n', out);

@@ -23,7 +23,8 @@ typedef int hf_argument_take(void *request, const char *value);
 struct hf_argument {
     const char *name;       /* without the dashes */
     const char *value;      /* the name of its value in the help; NULL: it takes none */
-    const char *help;       /* lines of up to 70 characters, separated by '\n' */
+    const char *help;       /* lines of up to 70 characters, separated by '\n'; NULL: it is for
+                               homefree's own processes, and not listed */
     size_t offset;          /* offset in the request of its bool, or of the pointer to its value */
     hf_argument_take *take; /* used instead of `offset` unless NULL */
     char letter;            /* the short form; 0: none */

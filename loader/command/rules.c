@@ -76,38 +76,26 @@ void hf_findings_add(struct hf_rule_totals *totals, const struct hf_findings *fi
     }
 }
 
-/* A mangled name can fill a screen; the JSON document has it in full. */
-static void print_name(FILE *out, const char *name, size_t most)
+/* What a finding says, and the names that it found. */
+static void print_message(FILE *out, const struct hf_finding *finding)
 {
-    if (most == 0 || strlen(name) <= most) {
-        hf_text_print(out, name);
-        return;
-    }
-    char *start = strndup(name, most - 3);
-    hf_text_print(out, start != NULL ? start : "");
-    fputs("...", out);
-    free(start);
-}
-
-void hf_finding_print(FILE *out, const struct hf_findings *findings, size_t index)
-{
-    const struct hf_finding finding = findings->get(findings->context, index);
-    hf_text_print(out, finding.message);
-    for (size_t i = 0; !finding.in_message && i < finding.names_count; i++) {
+    hf_text_print(out, finding->message);
+    for (size_t i = 0; i < finding->names_count; i++) {
         fputs(i == 0 ? ": " : ", ", out);
-        print_name(out, finding.names[i], findings->name_max);
+        hf_text_print(out, finding->names[i]);
     }
-    fputs(finding.count > finding.names_count ? ", ..." : "", out);
+    fputs(finding->count > finding->names_count ? ", ..." : "", out);
 }
 
 static void print_finding(FILE *out, const struct hf_findings *findings, size_t index, int widest,
                           bool coloured)
 {
     const struct hf_rule_text *rule = rule_of(findings, index);
+    const struct hf_finding finding = findings->get(findings->context, index);
     fprintf(out, "  %s%-7s%s  %-*s  ", hf_text_style(coloured, (enum hf_text_style)rule->severity),
             hf_severity_name(rule->severity), hf_text_style(coloured, HF_TEXT_PLAIN), widest,
             rule->name);
-    hf_finding_print(out, findings, index);
+    print_message(out, &finding);
     fputc('\n', out);
 }
 

@@ -34,7 +34,6 @@ struct hf_finding {
     const char *message;
     const char *const *names;  /* what was found; the first ones */
     size_t names_count, count; /* number in `names`; number found */
-    bool in_message;           /* the message already contains the names */
 };
 
 /* The findings about one file or process. */
@@ -43,7 +42,6 @@ struct hf_findings {
     size_t count;
     struct hf_finding (*get)(const void *context, size_t index);
     const void *context;
-    size_t name_max; /* the table cuts names longer than this; 0: none */
 };
 
 /* Totals of the findings and of the files or processes that could not be examined. */
@@ -53,9 +51,6 @@ struct hf_rule_totals {
 };
 
 void hf_findings_add(struct hf_rule_totals *totals, const struct hf_findings *findings);
-
-/* Prints what a finding says and the names that it found, without a newline. */
-void hf_finding_print(FILE *out, const struct hf_findings *findings, size_t index);
 
 /* Prints a line for each finding, the most severe first. */
 void hf_findings_print(FILE *out, const struct hf_findings *findings, bool coloured);

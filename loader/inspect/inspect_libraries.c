@@ -368,7 +368,7 @@ static void begin_strings(struct strings *strings, struct hf_elf *elf)
 {
     uint64_t address;
     strings->elf = elf;
-    strings->count = 0;
+    strings->first = strings->count = 0;
     if (!hf_elf_tag(elf, DT_STRTAB, &address) ||
         hf_elf_locate(elf, address, &strings->table, &strings->size) != 0)
         strings->size = 0;

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How long `homefree inspect` takes for a large library, beside tools that read less of it.
+"""How long `homefree inspect --json` takes for a large library, beside tools that read less of it.
 
 Usage: bench_inspect.py HOMEFREE [--rounds N] [--json] [FILE]
 
@@ -43,7 +43,7 @@ def main():
     if file is None:
         print("inspect: no large library to inspect: name one, or install libtorch1.13")
         return 77
-    rivals = {"homefree inspect": [options.homefree, "inspect", file]}
+    rivals = {"homefree inspect": [options.homefree, "inspect", "--json", file]}
     for name, arguments in {"nm -D": ["nm", "-D"], "readelf -sW": ["readelf", "-sW"]}.items():
         if shutil.which(arguments[0]):
             rivals[name] = [*arguments, file]

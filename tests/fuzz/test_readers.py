@@ -1,19 +1,22 @@
-"""What Python reads of files and channels that others may have damaged: older reports, baselines,
-records and indexes of the cache, notes beside prebuilt modules, what a recorded process wrote, and
-what a host of the harness answers. Whatever is in there, each reader gives a result of its kind or
-its error.
+"""What Python reads of files and channels that others may have damaged: archives, older reports,
+baselines, records and indexes of the cache, notes beside prebuilt modules, what a recorded process
+wrote, and what a host of the harness answers. Whatever is in there, each reader gives a result of
+its kind or its error.
 
 Usage: test_readers.py [unittest arguments]. Exits with 77 where hypothesis is not installed.
 """
 
+import io
 import json
 import os
 import signal
 import socket
 import sys
+import tarfile
 import tempfile
 import types
 import unittest
+import zipfile
 
 try:
     from hypothesis import HealthCheck, example, given, settings
@@ -23,7 +26,7 @@ except ImportError:
     print("hypothesis is not installed (Debian: python3-hypothesis)")
     sys.exit(77)
 
-from homefree.command import report_compare, report_text
+from homefree.command import inspect_archive, report_compare, report_text
 from homefree.command.start import Failure
 from homefree.extension import _files, _index, _prebuilt
 from homefree.extension._record import Record
@@ -136,6 +139,43 @@ class Readers(unittest.TestCase):
             for number in version, 1:
                 document = {"homefree_report": number, "findings": findings}
                 self.read_older_report(json.dumps(document).encode())
+
+    # ---- homefree inspect ----
+
+    def read_archive(self, content, is_tar):
+        self.write(content)
+        with open(self.path + ".memory", "w+b") as memory:
+            archive = inspect_archive.Archive(memory.fileno())
+            archive.read(self.path, is_tar)
+            for name, place, at, size in archive.members:
+                self.assertEqual((type(name), type(place)), (str, str))
+                self.assertEqual(os.pread(memory.fileno(), 4, at), b"\x7fELF")
+                self.assertLessEqual(at + size, os.fstat(memory.fileno()).st_size)
+        json.dumps(archive.members + archive.problems)
+
+    @given(st.booleans(), texts, st.lists(st.tuples(st.integers(0), st.integers(0, 255))))
+    def test_damaged_archive(self, is_tar, name, changes):
+        packed = io.BytesIO()
+        object = b"\x7fELF" + name.encode("utf-8", "replace")
+        if is_tar:
+            with tarfile.open(fileobj=packed, mode="w") as archive:
+                member = tarfile.TarInfo(name.encode("utf-8", "replace").decode() or "a")
+                member.size = len(object)
+                archive.addfile(member, io.BytesIO(object))
+        else:
+            inner = io.BytesIO()
+            for file, inside in (inner, object), (packed, None):
+                with zipfile.ZipFile(file, "w") as archive:
+                    archive.writestr("a.so", object)
+                    archive.writestr("b.whl", inside or inner.getvalue())
+        content = bytearray(packed.getvalue())
+        for at, byte in changes:
+            content[at % len(content)] = byte
+        self.read_archive(content, is_tar)
+
+    @given(st.booleans(), st.binary())
+    def test_archive_of_bytes(self, is_tar, content):
+        self.read_archive(content, is_tar)
 
     # ---- the cache of homefree.extension ----
 

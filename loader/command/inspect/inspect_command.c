@@ -1,19 +1,28 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * `homefree inspect`: the command line. collect.h finds the shared objects and inspects them,
- * inspected.h has what was found and the forms in which it is shown.
+ * `homefree inspect`: the command line, and the document of files. Directories, archives and
+ * distributions, and what people and CI read, are Python's (python/homefree/command/inspect.py),
+ * which has objects inspected by this command with --listed.
  *
- * Owns: the options. A file that cannot be inspected does not stop the others. Each form is written
- * only when it is complete. One thread.
+ * Owns: the options. A file that cannot be inspected does not stop the others. One thread.
  */
 #include "loader/command/arguments.h"
-#include "loader/command/inspect/collect.h"
 #include "loader/command/inspect/inspected.h"
 #include "loader/command/program/preload.h"
+#include "loader/command/program/python.h"
+#include "loader/command/report/keep.h"
 #include "loader/command/suggest.h"
 
+#include <homefree/homefree.h>
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 static const char who[] = "homefree inspect";
 
@@ -22,7 +31,7 @@ static const char who[] = "homefree inspect";
 struct request {
     bool json, rules, all, require_homefree, adoption;
     char *python;
-    const char *junit, *sarif;
+    const char *junit, *sarif, *listed;
     bool fail_on, look_for_linked, fails[HF_RULES_MAX];
     const char **packages; /* with room for all arguments */
     size_t packages_count;
@@ -118,15 +127,16 @@ static const struct hf_argument arguments_table[] = {
     HF_FLAG_ARGUMENT("adoption", adoption,
                      "say for objects with an allocator inside whether they can\n"
                      "be adopted, and why not; takes up to a second for each"),
-    HF_JSON_ARGUMENT("print a JSON document instead of the table"),
+    HF_JSON_ARGUMENT("print a JSON document instead of the text"),
     HF_VALUE_ARGUMENT("junit", junit, "FILE", "write a JUnit file as well; - prints it"),
     HF_VALUE_ARGUMENT("sarif", sarif, "FILE", "write a SARIF 2.1.0 file as well; - prints it"),
-    HF_FLAG_ARGUMENT("all", all, "show clean objects of directories and archives, too"),
+    HF_FLAG_ARGUMENT("all", all, "show each object by itself, clean ones, too"),
     HF_VALUE_ARGUMENT("python", python, "PROGRAM",
-                      "the Python that reads archives and knows distributions;\n"
-                      "the default is the one that runs 'python -m homefree',\n"
-                      "or python3"),
+                      "the Python whose distributions --package names; the\n"
+                      "default is the one that runs 'python -m homefree', or\n"
+                      "python3"),
     HF_RULES_ARGUMENT,
+    HF_VALUE_ARGUMENT("listed", listed, "FD", NULL), /* hf_inspected_answer() */
     {.name = NULL},
 };
 
@@ -162,7 +172,7 @@ static int check(const struct request *request)
     const size_t count = request->files.count + request->packages_count;
     if (request->rules && count > 0)
         return hf_command_wrong(who, "--rules takes no file");
-    if (!request->rules && count == 0)
+    if (!request->rules && request->listed == NULL && count == 0)
         return hf_command_wrong(who, "give at least one file");
     if (request->json + is_stdout(request->junit) + is_stdout(request->sarif) > 1)
         return hf_command_wrong(who, "only one of --json, --junit - and --sarif - can be printed");
@@ -171,65 +181,112 @@ static int check(const struct request *request)
 
 /* ---- the command ---------------------------------------------------------------------------- */
 
-/* The gravest of two exit statuses. */
-static int graver(int one, int other)
+/* Whether Python finds out what is in there: a directory, or a file that may be an archive. */
+static bool holds_objects(const char *path)
 {
-    return one > other ? one : other;
+    struct stat status;
+    char magic[SELFMAG] = "";
+    if (stat(path, &status) != 0 || (!S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode)))
+        return false;
+    const int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    const bool object = descriptor >= 0 && read(descriptor, magic, sizeof magic) == SELFMAG &&
+                        memcmp(magic, ELFMAG, SELFMAG) == 0;
+    if (descriptor >= 0)
+        close(descriptor);
+    return !object;
 }
 
-static int write_forms(const struct request *request, struct hf_inspected *inspected)
+static bool needs_python(const struct request *request)
 {
-    int result = HF_EXIT_CLEAN;
-    if (request->json)
-        result = hf_command_compose(who, "-", hf_inspected_write_json, inspected);
-    else if (!is_stdout(request->junit) && !is_stdout(request->sarif))
-        result = hf_command_compose(who, "-", hf_inspected_write_table, inspected);
-    if (request->junit != NULL)
-        result = graver(
-            result, hf_command_compose(who, request->junit, hf_inspected_write_junit, inspected));
-    if (request->sarif != NULL)
-        result = graver(
-            result, hf_command_compose(who, request->sarif, hf_inspected_write_sarif, inspected));
-    return result;
+    bool needs = !request->json || request->junit != NULL || request->sarif != NULL ||
+                 request->packages_count > 0;
+    for (size_t i = 0; i < request->files.count && !needs; i++)
+        needs = holds_objects(request->files.values[i]);
+    return needs;
 }
 
-static int status_of(const struct hf_inspected *inspected)
+/* The words for python/homefree/command/inspect.py. */
+struct words {
+    char **values; /* ends with NULL */
+    size_t count;
+    struct hf_keep *keep;
+};
+
+static void add_word(struct words *words, const char *name, const char *value)
 {
-    if (inspected->totals.failed > 0)
-        return HF_EXIT_FAILED;
-    if (inspected->objects_count == 0) {
-        hf_command_complain(who, "nothing was inspected: what was given has no shared objects");
-        return HF_EXIT_FAILED;
+    if (value != NULL)
+        words->values[words->count++] = hf_keep_format(words->keep, "%s=%s", name, value);
+}
+
+static void add_flag(struct words *words, const char *name, bool value)
+{
+    add_word(words, name, value ? "1" : NULL);
+}
+
+static void add_words(struct words *words, const struct request *request, const bool *fails)
+{
+    add_word(words, "version", HF_VERSION);
+    add_word(words, "format", hf_keep_format(words->keep, "%u", hf_inspect_table.format));
+    add_word(words, "python", hf_preload_python(request->python));
+    add_word(words, "junit", request->junit);
+    add_word(words, "sarif", request->sarif);
+    add_flag(words, "json", request->json);
+    add_flag(words, "all", request->all);
+    add_flag(words, "require-homefree", request->require_homefree || request->look_for_linked);
+    add_flag(words, "adoption", request->adoption);
+    for (size_t i = 0; i < HF_RULE_COUNT; i++)
+        add_word(words, "fails", fails[i] ? hf_rules[i].name : NULL);
+    for (size_t i = 0; i < request->files.count; i++)
+        add_word(words, "file", request->files.values[i]);
+    for (size_t i = 0; i < request->packages_count; i++)
+        add_word(words, "package", request->packages[i]);
+}
+
+/* Returns HF_EXIT_FAILED if that fails. */
+static int become_python(const struct request *request, const bool *fails)
+{
+    enum { OTHERS_MAX = 16 };
+    struct hf_keep keep = {.last = NULL};
+    struct words words = {.keep = &keep};
+    const size_t most = request->files.count + request->packages_count + HF_RULE_COUNT + OTHERS_MAX;
+    char *self = realpath("/proc/self/exe", NULL);
+    /* What archives hold, for processes of this command under the same number. Not a closed stdin,
+     * stdout or stderr. */
+    const int created = memfd_create("homefree inspect", MFD_CLOEXEC);
+    const int memory = created >= 0 ? fcntl(created, F_DUPFD, STDERR_FILENO + 1) : -1;
+    if (self == NULL || memory < 0) {
+        hf_command_complain(who, "cannot begin: %s", strerror(errno));
+    } else {
+        words.values = hf_keep_bytes(&keep, most * sizeof *words.values);
+        add_word(&words, "command", self);
+        add_word(&words, "memory", hf_keep_format(&keep, "%d", memory));
+        add_words(&words, request, fails);
+        hf_python_become(who, "inspect", words.values,
+                         "give --json and shared objects alone, which need no Python");
     }
-    for (size_t i = 0; i < inspected->objects_count; i++)
-        if (hf_inspected_fails(inspected, &inspected->objects[i]))
-            return HF_EXIT_FINDINGS;
-    return HF_EXIT_CLEAN;
+    if (memory >= 0)
+        close(memory);
+    free(self);
+    hf_keep_release(&keep);
+    return HF_EXIT_FAILED;
 }
 
 static int inspect(const struct request *request)
 {
-    struct hf_inspected inspected = {.all = request->all};
-    for (size_t i = 0; i < HF_RULE_COUNT; i++)
-        inspected.fails[i] =
-            request->fail_on ? request->fails[i] : hf_rules[i].severity >= HF_SEVERITY_WARNING;
-    if (request->require_homefree)
-        inspected.fails[HF_RULE_NOT_LINKED] = inspected.fails[HF_RULE_PAST_HOMEFREE] = true;
-    struct hf_collect collect = {
-        .python = hf_preload_python(request->python),
+    const struct hf_inspected_wishes wishes = {
         .require_homefree = request->require_homefree || request->look_for_linked,
         .adoption = request->adoption,
-        .inspected = &inspected,
     };
-    for (size_t i = 0; i < request->files.count; i++)
-        hf_collect_path(&collect, request->files.values[i]);
-    for (size_t i = 0; i < request->packages_count; i++)
-        hf_collect_package(&collect, request->packages[i]);
-    hf_collect_end(&collect);
-    const int written = write_forms(request, &inspected);
-    const int result = graver(written, status_of(&inspected));
-    hf_inspected_free(&inspected);
-    return result;
+    bool fails[HF_RULE_COUNT];
+    if (request->listed != NULL)
+        return hf_inspected_answer(&wishes, (int)strtol(request->listed, NULL, 10));
+    for (size_t i = 0; i < HF_RULE_COUNT; i++)
+        fails[i] =
+            request->fail_on ? request->fails[i] : hf_rules[i].severity >= HF_SEVERITY_WARNING;
+    if (request->require_homefree)
+        fails[HF_RULE_NOT_LINKED] = fails[HF_RULE_PAST_HOMEFREE] = true;
+    return needs_python(request) ? become_python(request, fails)
+                                 : hf_inspected_print(&wishes, request->files.values, fails);
 }
 
 int hf_command_inspect(int count, char **arguments)

@@ -3,5 +3,5 @@
 
 loader/command/program/python.c starts a process of its own here, isolated and without site
 packages, as the package `command`: nothing imports the rest of homefree, or anything that is not in
-Python's standard library. report.py is `homefree report`.
+Python's standard library. A subcommand is the module of its name.
 """

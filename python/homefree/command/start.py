@@ -42,10 +42,15 @@ def _status(who, main, words):
         _end_by("SIGINT")
     except BrokenPipeError:  # nobody reads the result
         _end_by("SIGPIPE")
+    complain(who, why)
+    return FAILED
+
+
+def complain(who, why):
+    """A line on stderr."""
     line = "".join(c if c.isprintable() else "?" for c in f"{who}: {why}")
     with contextlib.suppress(OSError):
         os.write(2, (line + "\n").encode("utf-8", "replace"))
-    return FAILED
 
 
 def _end_by(name):

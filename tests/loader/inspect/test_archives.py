@@ -15,6 +15,7 @@ from pathlib import Path
 from command import HOMEFREE, MODULE, MORE, ONLY_INIT, InspectTest, inspect, main
 
 NOTHING = b"homefree inspect: nothing was inspected: what was given has no shared objects\n"
+PACKAGE = HOMEFREE.parents[2] / "python/homefree"
 GPU_OBJECT = bytearray(64)  # an ELF header for a GPU, as wheels carry them
 GPU_OBJECT[:16] = b"\x7fELF\x02\x01\x01" + bytes(9)
 GPU_OBJECT[18:20] = (190).to_bytes(2, "little")
@@ -42,7 +43,7 @@ class Wheels(ArchiveTest):
         self.assertIn(f"{wheel}!/x/sub/it.so\n  Python module it", table)
         self.assertIn("extra-exports", table)
         self.assertNotIn("x/it.so\n", table)
-        self.assertIn(f"\n{wheel}: 2 shared objects, 1 with errors or warnings\n", table)
+        self.assertTrue(table.startswith(f"{wheel}: 2 shared objects, 1 with errors or warnings\n"))
         shown = inspect("--all", wheel).stdout.decode()
         self.assertIn(f"{wheel}!/x/it.so\n  Python module it", shown)
 
@@ -140,19 +141,27 @@ class Wheels(ArchiveTest):
 
 
 class Pythons(ArchiveTest):
-    def test_a_shared_object_needs_no_python(self):
-        done = inspect("--python", "/nowhere", self.good, env={"PATH": "/nowhere"})
+    def test_the_document_of_shared_objects_needs_no_python(self):
+        nowhere = {"PATH": "/nowhere", "HOMEFREE_PYTHON": "/nowhere"}
+        done = inspect("--json", self.good, "--python", "/nowhere", env=nowhere)
         self.assertEqual((done.returncode, done.stderr), (0, b""))
+        for arguments in [self.good], ["--json", self.wheel("x.whl", {"it.so": self.good})]:
+            done = inspect(*arguments, env=nowhere)
+            self.assertEqual((done.returncode, done.stdout), (3, b""))
+            self.assertIn(b"cannot run '/nowhere': No such file", done.stderr)
+            self.assertIn(b"or give --json and shared objects alone", done.stderr)
 
-    def test_no_python(self):
+    def test_no_python_knows_the_distributions(self):
         wheel = self.wheel("x.whl", {"it.so": self.good})
-        done = inspect("--python", "/nowhere", wheel, self.good)
+        done = inspect("--python", "/nowhere", "--package", "x", wheel)
         self.assertEqual(done.returncode, 3)
-        self.assertIn(b"cannot run '/nowhere', which reads archives: No such file", done.stderr)
-        self.assertIn(b"good.so", done.stdout)
-        done = inspect("--python", "/bin/false", wheel)
+        self.assertIn(
+            b"cannot run '/nowhere', which knows the distributions: No such file", done.stderr
+        )
+        self.assertIn(b"x.whl: 1 shared object, clean", done.stdout)
+        done = inspect("--python", "/bin/false", "--package", "x")
         self.assertEqual(done.returncode, 3)
-        self.assertIn(b"x.whl': the Python that read it ended", done.stderr)
+        self.assertIn(b"x': '/bin/false' does not say what it has installed", done.stderr)
 
     def test_modules_of_the_current_directory_stay_out(self):
         """A wheel may come with a file zipfile.py beside it."""
@@ -164,6 +173,82 @@ class Pythons(ArchiveTest):
         self.assertIn(b"x.whl: 1 shared object, clean", done.stdout)
         self.assertIn(b"'nothing'", done.stderr)
         self.assertFalse((self.directory / "ran").exists())
+
+
+class ManyObjects(ArchiveTest):
+    """The text of many objects: a summary, the worst rules and objects, relative paths."""
+
+    def test_what_is_the_same_is_said_once(self):
+        stack = self.module("stack.so", MODULE, "-Wl,-z,execstack")
+        members = {f"x/{number}.so": self.bad for number in range(3)}
+        wheel = self.wheel("x.whl", {**members, "y.so": stack, "it.so": self.good})
+        text = inspect(wheel).stdout.decode()
+        self.assertTrue(text.startswith(f"{wheel}: 5 shared objects, 4 with errors or warnings\n"))
+        self.assertIn("\nwarning extra-exports, 3 objects\n  what to do: Link it with", text)
+        objects = "\n    x/0.so\n    x/1.so\n    x/2.so\n"
+        self.assertIn("\n  it exports 1 symbol besides PyInit_it: more:" + objects, text)
+        self.assertRegex(
+            text, "\nwarning executable-stack, 1 object\n  what to do: .*\n  y.so: it asks for"
+        )
+
+    def test_what_fails_comes_first(self):
+        stack = self.module("stack.so", MODULE, "-Wl,-z,execstack")
+        members = {f"{number}.so": self.bad for number in range(12)}
+        wheel = self.wheel("x.whl", {**members, "y.so": stack})
+        text = inspect(wheel, "--fail-on", "executable-stack").stdout.decode()
+        self.assertLess(text.index("warning executable-stack"), text.index("warning extra-exports"))
+        self.assertIn("\n    7.so\n  and 2 more; --all and --json show all\n", text)
+        self.assertEqual(inspect(wheel, "--all").stdout.count(b"it exports 1 symbol"), 12)
+
+    def test_several_things_are_summed_up(self):
+        wheels = [self.wheel(f"{name}.whl", {"it.so": self.good}) for name in "abc"]
+        text = inspect(*wheels, self.bad, self.good, cwd=self.directory).stdout.decode()
+        self.assertTrue(text.startswith("5 shared objects, 1 with errors or warnings\n"), text)
+        self.assertIn("\nfiles: 2 shared objects, 1 with errors or warnings\n", text)
+        self.assertIn("\na.whl: 1 shared object, clean\n", text)
+        self.assertIn("\nClean: good.so\n", text)
+        self.assertIn("\nbad.so\n  Python module", text)
+
+    def test_notes_are_counted(self):
+        noted = self.module("noted.so", MODULE, "-Wl,--no-as-needed,-lm")
+        text = inspect(noted, self.good).stdout.decode()
+        self.assertIn("\nNotes: unused-library (1 object); --all shows them.\n", text)
+        self.assertNotIn("hat to do", text)
+
+
+class Readers(ArchiveTest):
+    def test_an_object_that_ends_the_process_that_reads_it(self):
+        """A command that dies of one object stands for one with a bug."""
+        command = self.file(
+            "dies",
+            f"""#!{sys.executable}
+import os, signal, subprocess, sys
+fields = sys.stdin.buffer.read().split(b"\\0")[:-1]
+objects = [fields[at : at + 3] for at in range(0, len(fields), 3)]
+dies = next((at for at, one in enumerate(objects) if b"dies" in one[0]), None)
+told = b"".join(field + b"\\0" for one in objects[:dies] for field in one)
+subprocess.run(["{HOMEFREE}", *sys.argv[1:]], input=told, close_fds=False)
+if dies is not None:
+    os.kill(os.getpid(), signal.SIGSEGV)
+""",
+        )
+        command.chmod(0o755)
+        for name in "a.so", "b-dies.so", "c.so", "d-dies.so":
+            self.file(f"site/{name}", (self.bad if name == "c.so" else self.good).read_bytes())
+        words = "version=1", "format=1", "memory=0", "python=python3", f"command={command}"
+        code = "import sys; sys.path.append(sys.argv[1]); from command import inspect; "
+        code += "sys.exit(inspect.main(sys.argv[2:]))"
+        done = subprocess.run(
+            [sys.executable, "-BISc", code, PACKAGE, *words, f"file={self.directory}/site"],
+            capture_output=True,
+            text=True,
+        )
+        self.assertEqual(done.returncode, 3, done)
+        told = "the process that inspected it ended by signal 11"
+        for name in "b-dies.so", "d-dies.so":
+            self.assertIn(f"/site/{name}': {told}\n", done.stderr)
+        self.assertIn("site: 2 shared objects, 1 with errors or warnings, 2 problems", done.stdout)
+        self.assertIn("/site/c.so\n  Python module it", done.stdout)
 
 
 class Directories(ArchiveTest):

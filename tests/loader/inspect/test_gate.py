@@ -3,12 +3,15 @@
 Usage: test_gate.py HOMEFREE LIBRARY SHIM [unittest arguments]
 """
 
+import fcntl
 import json
 import os
 import pty
 import re
+import signal
 import subprocess
 import xml.etree.ElementTree
+from pathlib import Path
 
 from command import HOMEFREE, LIBRARY, MODULE, MORE, SHIM, InspectTest, inspect, main
 
@@ -166,9 +169,10 @@ class Documents(GateTest):
         (invocation,) = run["invocations"]
         self.assertFalse(invocation["executionSuccessful"])
         self.assertEqual(len(invocation["toolExecutionNotifications"]), 1)
-        relative = json.loads(inspect("it.so", "--sarif", "-", cwd=self.directory).stdout)
-        place = relative["runs"][0]["results"][0]["locations"][0]
-        self.assertEqual(place["physicalLocation"]["artifactLocation"]["uri"], "it.so")
+        for path in "it.so", self.bad:
+            relative = json.loads(inspect(path, "--sarif", "-", cwd=self.directory).stdout)
+            place = relative["runs"][0]["results"][0]["locations"][0]
+            self.assertEqual(place["physicalLocation"]["artifactLocation"]["uri"], "it.so")
 
     def test_one_form_on_stdout(self):
         printed = inspect(self.bad, "--junit", "-").stdout
@@ -182,31 +186,61 @@ class Documents(GateTest):
         self.assertIn(b"cannot write '/nowhere/x.xml'", done.stderr)
 
 
-class Progress(GateTest):
-    def test_a_line_on_a_terminal_alone(self):
-        """A Python that begins when the line is there stands for a large archive."""
-        wheel = self.wheel("x.whl", {"it.so": self.good, "sub/it.so": self.good})
-        program = self.file("python", '#!/bin/sh\nread answer < gate\nexec python3 "$@"\n')
-        program.chmod(0o755)
-        os.mkfifo(self.directory / "gate")
+class Waiting(GateTest):
+    """An archive that cannot be opened while there is a lease on it stands for a large one."""
+
+    def waiting(self, *paths):
+        """The command, which waits for the first path; the terminal that is its stderr; what that
+        shows; and the lease."""
+        lease = os.open(paths[0], os.O_RDWR)
+        self.addCleanup(os.close, lease)
+        signal.signal(signal.SIGIO, signal.SIG_IGN)  # somebody wants to open it
+        try:
+            fcntl.fcntl(lease, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+        except OSError as error:
+            self.skipTest(f"no lease on a file: {error.strerror}")
         primary, secondary = pty.openpty()
-        with subprocess.Popen(
-            [HOMEFREE, "inspect", "--python", program, wheel],
-            cwd=self.directory,
-            stdout=subprocess.PIPE,
-            stderr=secondary,
-        ) as process:
-            os.close(secondary)
-            shown = os.read(primary, 65536)
-            (self.directory / "gate").write_text("go\n")
-            table = process.stdout.read()
-            self.assertEqual(process.wait(60), 0)
-            while not shown.endswith(b"\r\x1b[K"):
-                shown += os.read(primary, 65536)  # fails when the command has said all
-        os.close(primary)
+        self.addCleanup(os.close, primary)
+        process = subprocess.Popen(
+            [HOMEFREE, "inspect", *paths], stdout=subprocess.PIPE, stderr=secondary
+        )
+        self.addCleanup(process.stdout.close)
+        os.close(secondary)
+        return process, primary, os.read(primary, 65536), lease
+
+    def test_a_line_on_a_terminal_alone(self):
+        wheel = self.wheel("x.whl", {"it.so": self.good, "sub/it.so": self.good})
+        process, terminal, shown, lease = self.waiting(wheel)
+        fcntl.fcntl(lease, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+        text = process.stdout.read()
+        self.assertEqual(process.wait(60), 0)
+        while not shown.endswith(b"\r\x1b[K"):
+            shown += os.read(terminal, 65536)  # fails when the command has said all
         line = re.escape("\r\x1b[Khomefree inspect: 0 objects, reading ") + "/"
         self.assertRegex(shown.decode(), line)
-        self.assertNotIn(b"\x1b", table)
+        self.assertNotIn(b"\x1b", text)
+
+    def test_a_process_that_dies_of_an_archive(self):
+        wheels = [self.wheel(name, {"it.so": self.good}) for name in ("x.whl", "y.whl")]
+        process, terminal, shown, lease = self.waiting(*wheels)
+        (reader,) = children(process.pid)
+        os.kill(reader, signal.SIGKILL)
+        text = process.stdout.read()
+        self.assertEqual(process.wait(60), 3)
+        while b"\n" not in shown:
+            shown += os.read(terminal, 65536)
+        self.assertIn(b"x.whl': the process that read it ended by signal 9\r\n", shown)
+        self.assertIn(b"y.whl: 1 shared object, clean\n", text)
+
+
+def children(parent):
+    for directory in os.listdir("/proc"):
+        try:
+            stat = Path("/proc", directory, "stat").read_text()
+        except OSError:
+            continue
+        if stat.rpartition(")")[2].split()[1] == str(parent):
+            yield int(directory)
 
 
 if __name__ == "__main__":

@@ -173,7 +173,7 @@ def programs(build):
         [command, "report", report], marked=False, functions=False, after="/libc.so"
     )
     found["inspect"] = Program(
-        [command, "inspect", extension, Path(sys.executable).resolve()],
+        [command, "inspect", "--json", extension, Path(sys.executable).resolve()],
         marked=False,
         functions=False,
         after="/libc.so",

@@ -1,69 +1,124 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Run by `homefree inspect` as `python -c`: answers questions about archives and distributions.
+"""Reads the shared objects of an archive into memory, in a process of its own, which may die of
+it.
 
-Questions come on stdin, answers go to stdout, both as fields that end with a zero byte; see
-archive_reader.c. ELF files of an archive are written to descriptor 3, a file in memory. Nothing is
-written to disk, whatever a member's name is. Archives are hostile: sizes, ratios, numbers and depth
-are limited, and whatever goes wrong with a member is a line about that member.
+Nothing is written to disk, whatever a member's name is. Archives are hostile: sizes, ratios,
+numbers and depth are limited, and whatever goes wrong with a member is a problem of that member.
+Contents go to a file in memory, which the caller gives and which the next archive overwrites.
+
+State: the process, and what it keeps of an archive while it reads it. One thread.
 """
 
-import sys
-
-# A module of that name in the current directory must not stand in for the standard library's.
-sys.path[:] = [directory for directory in sys.path if directory not in ("", ".")]
-
-import errno  # noqa: E402
-import io  # noqa: E402
-import os  # noqa: E402
-import posixpath  # noqa: E402
-import re  # noqa: E402
+import io
+import json
+import os
+import posixpath
+import select
+import time
+from errno import EINVAL
 
 MIB = 1 << 20
 MEMBER_MAX = 4096 * MIB  # bytes of one member
 SUM_MAX = 8192 * MIB  # bytes of all ELF files of an archive
-RATIO_MAX, RATIO_FROM = (
-    200,
-    64 * MIB,
-)  # bytes for each compressed one, for members from that size on
+RATIO_MAX = 200  # bytes for each compressed one, for members
+RATIO_FROM = 64 * MIB  # from that size on
 NESTED_MAX = 1024 * MIB  # bytes of an archive in an archive, which must be in memory as a whole
 DEPTH_MAX = 3  # archives in archives
 MEMBERS_MAX = 500_000
 PROBLEMS_MAX = 20  # problems that are told of one archive
 CHUNK = MIB
-OUT = 3
+MEMORY_MAX = 4096 * MIB  # of the process
+SECONDS_MAX = 1200  # of processor time for an archive
+PAUSE = 100  # milliseconds
 NESTED = ".whl"
-TARS = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz")
 
 
 class Refused(Exception):
     """A member or an archive that is not read; the message says why."""
 
 
-answer = bytearray()
+class Reader:
+    """Reads archives, all in one process, or in another one where it died.
+
+    memory: the descriptor that gets the ELF files of an archive, in place of those of the last.
+    """
+
+    def __init__(self, memory):
+        self._memory = memory
+        self._child = None
+
+    def read(self, path, is_tar, wait):
+        """Reads an archive, and calls wait() ten times a second. Result: members (name, place once
+        it is installed, offset, size), and problems (name, why), whose name is empty where they are
+        the whole archive's."""
+        if self._child is None:
+            self._start()
+        try:
+            os.write(self._questions, json.dumps([path, is_tar]).encode() + b"\n")
+        except BrokenPipeError:
+            return self._died()
+        answer = bytearray()
+        while not answer.endswith(b"\n"):
+            while not self._ready.poll(PAUSE):
+                wait()
+            part = os.read(self._answers, CHUNK)
+            if not part:
+                return self._died()
+            answer += part
+        return json.loads(answer)
+
+    def _died(self):
+        signal = self.end() & 0x7F
+        how = f"by signal {signal}" if signal else "too early"
+        return [], [("", f"the process that read it ended {how}")]
+
+    def end(self):
+        """Result: the status that the process ended with, as waitpid(2) tells it."""
+        if self._child is None:
+            return 0
+        os.close(self._questions)
+        os.close(self._answers)
+        child, self._child = self._child, None
+        return os.waitpid(child, 0)[1]
+
+    def _start(self):
+        questions, self._questions = os.pipe()
+        self._answers, answers = os.pipe()
+        self._child = os.fork()
+        if self._child == 0:
+            try:
+                os.close(self._questions)
+                os.close(self._answers)
+                os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+                _answer(questions, answers, self._memory)
+            finally:
+                os._exit(1)
+        os.close(questions)
+        os.close(answers)
+        self._ready = select.poll()
+        self._ready.register(self._answers, select.POLLIN)
 
 
-def say(*fields):
-    for field in fields:
-        answer.extend(str(field).encode("utf-8", "surrogateescape").replace(b"\0", b"?") + b"\0")
+def _answer(questions, answers, memory):
+    # Hostile archives may make a decoder use more than it should.
+    import resource
+
+    _limit(resource.RLIMIT_AS, resource.getrlimit(resource.RLIMIT_AS), MEMORY_MAX)
+    time_limits = resource.getrlimit(resource.RLIMIT_CPU)
+    with open(questions, "rb") as lines, open(answers, "wb") as out:
+        for line in lines:
+            _limit(resource.RLIMIT_CPU, time_limits, int(time.process_time()) + SECONDS_MAX)
+            archive = Archive(memory)
+            archive.read(*json.loads(line))
+            out.write(json.dumps([archive.members, archive.problems]).encode() + b"\n")
+            out.flush()
 
 
-def send():
-    """Sends the whole answer at once."""
-    sys.stdout.buffer.write(answer)
-    sys.stdout.buffer.flush()
-    answer.clear()
+def _limit(what, limits, most):
+    from resource import RLIM_INFINITY, setrlimit
 
-
-def questions():
-    pending = b""
-    while True:
-        part = os.read(0, 65536)
-        if not part:
-            return
-        pending += part
-        while b"\0" in pending:
-            question, pending = pending.split(b"\0", 1)
-            yield os.fsdecode(question)
+    soft, hard = limits
+    setrlimit(what, (most if soft == RLIM_INFINITY else min(soft, most), hard))
 
 
 def memory_left():
@@ -94,7 +149,7 @@ def reason(error):
         return "it needs more memory than the reader may use"
     if isinstance(error, EOFError):
         return "the archive ends within it"
-    if isinstance(error, OSError) and error.errno == errno.EINVAL:  # an offset beyond the file
+    if isinstance(error, OSError) and error.errno == EINVAL:  # an offset beyond the file
         return "it is damaged: it refers to what is not in the file"
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
@@ -104,31 +159,46 @@ def reason(error):
 class Archive:
     """One archive that was asked for, with the archives in it."""
 
-    def __init__(self):
-        os.ftruncate(OUT, 0)
-        self.offset = 0
-        self.limit = min(SUM_MAX, memory_left())
-        self.problems = 0
+    def __init__(self, memory):
+        os.ftruncate(memory, 0)
+        self.members = []
+        self.problems = []
+        self._memory = memory
+        self._offset = 0
+        self._limit = min(SUM_MAX, memory_left())
+        self._more_problems = 0
+
+    def read(self, path, is_tar):
+        try:
+            if is_tar:
+                self.tar(path)
+            else:
+                with open(path, "rb") as file:
+                    self.zip(file)
+        except Refused as error:
+            self.problem("", str(error))
+        except Exception as error:
+            self.problem("", reason(error))
+        if self._more_problems:
+            more = f"{self._more_problems} more members cannot be inspected"
+            self.problems.append(("", more))
 
     def problem(self, name, why):
-        self.problems += 1
-        if self.problems <= PROBLEMS_MAX:
-            say("x", name, why)
-
-    def end(self):
-        if self.problems > PROBLEMS_MAX:
-            say("x", "", f"{self.problems - PROBLEMS_MAX} more members cannot be inspected")
+        if len(self.problems) < PROBLEMS_MAX:
+            self.problems.append((name, why))
+        else:
+            self._more_problems += 1
 
     def take(self, name, place, stream, start, size):
         """Copies an ELF file of which `start` has been read."""
         if size > MEMBER_MAX:
             raise Refused(f"it has {size} bytes; the limit is {MEMBER_MAX}")
-        if self.offset + size > self.limit:
+        if self._offset + size > self._limit:
             raise Refused(
-                f"the archive's shared objects need more than {self.limit // MIB} MiB of memory, "
+                f"the archive's shared objects need more than {self._limit // MIB} MiB of memory, "
                 "which is the limit here"
             )
-        at = self.offset
+        at = self._offset
         written = 0
         part = start
         while part:
@@ -137,13 +207,13 @@ class Archive:
                 break
             view = memoryview(part)
             while view:
-                view = view[os.pwrite(OUT, view, at + written - len(view)) :]
+                view = view[os.pwrite(self._memory, view, at + written - len(view)) :]
             part = stream.read(CHUNK)
         if written != size:
             raise Refused("its size is not what the archive says")
         # A page of its own for each member.
-        self.offset = (at + size + 4095) // 4096 * 4096
-        say("m", at, size, name, place)
+        self._offset = (at + size + 4095) // 4096 * 4096
+        self.members.append((name, place, at, size))
 
     def member(self, prefix, name, stream, size, compressed, depth):
         """Looks at one member, whose contents begin at the stream's position."""
@@ -223,106 +293,3 @@ def check_ratio(size, compressed):
         raise Refused(
             f"{size} bytes of {compressed} compressed ones: no shared object expands that much"
         )
-
-
-def read_archive(path):
-    archive = Archive()
-    try:
-        if path.lower().endswith(TARS):
-            archive.tar(path)
-        else:
-            with open(path, "rb") as file:
-                archive.zip(file)
-    except Refused as error:
-        say("x", "", str(error))
-    except Exception as error:
-        say("x", "", reason(error))
-    archive.end()
-
-
-def listed_files(distribution):
-    """What its RECORD lists, or None. From Python 3.12 on, `files` leaves out what is not there."""
-    import csv
-
-    record = distribution.read_text("RECORD")
-    if not record:
-        return distribution.files
-    return [line[0] for line in csv.reader(record.splitlines()) if line]
-
-
-def has_objects(distribution):
-    for file in listed_files(distribution) or ():
-        path = distribution.locate_file(file)
-        if re.search(r"\.so[\d.]*$", str(path)):
-            return True
-        try:
-            with open(path, "rb") as opened:
-                if opened.read(4) == b"\x7fELF":
-                    return True
-        except OSError:
-            pass
-    return False
-
-
-def required_objects(distribution):
-    """The installed distributions with shared objects that this one requires."""
-    from importlib import metadata
-
-    for line in distribution.requires or ():
-        name = re.match(r"[\w.-]*", line)[0]
-        try:
-            if "extra" not in line.partition(";")[2] and has_objects(metadata.distribution(name)):
-                yield name
-        except (metadata.PackageNotFoundError, ValueError):
-            pass
-
-
-def read_package(name):
-    import difflib
-    from importlib import metadata
-
-    try:
-        found = metadata.distribution(name)
-    except (metadata.PackageNotFoundError, ValueError):
-        names = {one.metadata["Name"] or "" for one in metadata.distributions()}
-        close = difflib.get_close_matches(name, sorted(names), 1)
-        hint = f" (did you mean '{close[0]}'?)" if close else ""
-        say("x", "", f"{sys.executable} has no distribution of this name{hint}")
-        return
-    files = listed_files(found)
-    if files is None:
-        say("x", "", "its RECORD, which lists its files, is missing; inspect its directory")
-        return
-    if not has_objects(found):
-        others = "".join(f" --package {other}" for other in required_objects(found))
-        hint = f"; what it requires has some: homefree inspect{others}" if others else ""
-        say("x", "", "it has no shared objects" + hint)
-        return
-    for file in files:
-        path = os.path.abspath(str(found.locate_file(file)))
-        say("m", 0, 0, path, path)
-
-
-def limit_self():
-    """Hostile archives may make a decoder use more than it should."""
-    import resource
-
-    for what, most in ((resource.RLIMIT_AS, 4096 * MIB), (resource.RLIMIT_CPU, 1200)):
-        hard = resource.getrlimit(what)[1]
-        if hard == resource.RLIM_INFINITY or hard > most:
-            resource.setrlimit(what, (most, hard))
-
-
-def main():
-    read = read_archive if sys.argv[1] == "a" else read_package
-    limit_self()
-    for question in questions():
-        try:
-            read(question)
-        except Exception as error:
-            say("x", "", reason(error))
-        say(".")
-        send()
-
-
-main()

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""`homefree inspect` of directories, archives and distributions, and of anything for people and CI.
+
+loader/command/inspect/inspect_command.c has the command line, and hands it over as words
+NAME=VALUE:
+
+    file, package   what is inspected, each several times
+    command         the command itself, which inspects objects (inspect_objects.py)
+    memory          the descriptor of a file in memory, for what archives hold
+    python          the Python that knows the distributions
+    fails           a rule whose findings make the exit status 1, several times
+    json, all       1: print the document; show clean objects, too
+    junit, sarif    files to write, or -
+    adoption, require-homefree  1: what objects are asked beyond the usual
+    version, format  homefree's version, and the document's
+
+State: none. One thread.
+"""
+
+import json
+import re
+
+from . import inspect_text, output
+from .inspect_objects import Inspected
+from .start import Failure, complain
+
+_FINDINGS = 1
+_FAILED = 3
+_SURROGATES = re.compile("[\ud800-\udfff]")
+
+
+def main(words):
+    options = {}
+    for word in words:
+        name, _, value = word.partition("=")
+        options.setdefault(name, []).append(value)
+    inspected = Inspected(options)
+    for path in options.get("file", ()):
+        inspected.take(path)
+    for name in options.get("package", ()):
+        inspected.take_package(name)
+    inspected.end()
+    status = _status(inspected)
+    for path, compose in _forms(options):
+        try:
+            output.write(path, compose(inspected))
+        except Failure as error:
+            complain("homefree inspect", str(error))
+            status = _FAILED
+    return status
+
+
+def _forms(options):
+    """Where the forms of the result go, and what makes each."""
+    junit, sarif = (options.get(form, [None])[0] for form in ("junit", "sarif"))
+    if "json" in options:
+        yield "-", _document
+    elif "-" not in (junit, sarif):
+        yield "-", lambda inspected: inspect_text.text(inspected, "all" in options)
+    if junit is not None:
+        from . import inspect_junit
+
+        yield junit, inspect_junit.junit
+    if sarif is not None:
+        from . import inspect_sarif
+
+        yield sarif, lambda inspected: _bytes(inspect_sarif.sarif(inspected))
+
+
+def _status(inspected):
+    if any(file["error"] is not None for file in inspected.files):
+        return _FAILED
+    if not inspected.files:
+        complain("homefree inspect", "nothing was inspected: what was given has no shared objects")
+        return _FAILED
+    return _FINDINGS if any(map(inspected.fails, inspected.files)) else 0
+
+
+def _document(inspected):
+    """The document that the command writes by itself for files alone (inspected.c)."""
+    totals = dict.fromkeys(("error", "warning", "note"), 0)
+    for file in inspected.files:
+        for finding in file.get("findings", ()):
+            totals[finding["severity"]] += 1
+    return _bytes(
+        {
+            "homefree": {
+                "version": inspected.version,
+                "document": "inspect",
+                "format": inspected.format,
+            },
+            "files": inspected.files,
+            "containers": [
+                {
+                    "name": group.name,
+                    "kind": group.kind,
+                    "objects": group.objects,
+                    "clean": group.objects - group.found,
+                    "failed": group.failed,
+                    "left_out": group.left_out,
+                }
+                for group in inspected.containers
+            ],
+            "summary": {
+                "files": len(inspected.files),
+                "failed": sum(file["error"] is not None for file in inspected.files),
+                **{f"{severity}s": count for severity, count in totals.items()},
+            },
+        }
+    )
+
+
+def _bytes(document):
+    text = json.dumps(document, indent=2, ensure_ascii=False)
+    return (_SURROGATES.sub("\ufffd", text) + "\n").encode()

@@ -1,0 +1,352 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The objects that `homefree inspect` was given: finds them, and has them inspected.
+
+The command inspects them in a process of its own (loader/command/inspect/inspected.h), which reads
+a list and answers with a line for each object. A process that dies costs the object that it died
+of; the rest of the list is given to another one.
+
+Everything that is read is hostile: links that lead in circles, FIFOs, damaged archives and names
+with any byte give an error for what they are, and the rest is inspected.
+
+State: what was found, and the file in memory with the contents of one archive. One thread.
+"""
+
+import json
+import os
+import re
+import stat
+import time
+
+from .start import Failure, complain
+from .terminal import clean
+
+_WHO = "homefree inspect"
+_ELF = b"\x7fELF"
+_ZIP = b"PK\3\4", b"PK\5\6"
+_ZIPS = ".whl", ".zip"
+_TARS = ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz"
+_NAMED_OBJECT = re.compile(r"\.so(\.[0-9.]*)?\Z")  # libx.so, libx.so.1.2; not libx.so.debug
+_BATCH = 500  # files that one process inspects
+_ROOT = "//"  # HF_INSPECTION_ROOT
+_PATIENCE, _PAUSE = 1.0, 0.1
+
+
+class Group:
+    """The objects of a directory, an archive or a distribution, or of the files that were given."""
+
+    def __init__(self, kind, name):
+        self.kind = kind
+        self.name = name
+        self.directory = name.rstrip("/")  # in which its files are
+        self.files = []
+        self.left_out = 0  # other ELF files
+        self.objects = 0
+        self.found = 0  # objects with errors or warnings
+        self.failed = 0  # what could not be inspected
+
+
+class Progress:
+    """A line on stderr about what is being done, for whoever waits."""
+
+    def __init__(self):
+        self._next = time.monotonic() + _PATIENCE if os.isatty(2) else float("inf")
+        self._shown = False
+
+    def show(self, text):
+        now = time.monotonic()
+        if now >= self._next:
+            self._next = now + _PAUSE
+            self._write(f"\r\033[K{_WHO}: {clean(text)[:80]}")
+            self._shown = True
+
+    def end(self):
+        """Removes the line. Required before anything else is printed."""
+        if self._shown:
+            self._write("\r\033[K")
+            self._shown = False
+
+    @staticmethod
+    def _write(text):
+        os.write(2, text.encode("utf-8", "replace"))
+
+
+class Inspected:
+    """files: the document's, in the order in which they were found."""
+
+    def __init__(self, options):
+        self.version = options["version"][0]
+        self.format = int(options["format"][0])
+        self.given = len(options.get("file", [])) + len(options.get("package", []))
+        self.files = []
+        self.loose = Group("files", "files")
+        self.containers = []
+        self._fails = {rule: rank for rank, rule in enumerate(options.get("fails", ()))}
+        self._command = options["command"][0]
+        self._memory = int(options["memory"][0])
+        self._python = options["python"][0]
+        self._asked = [f"--{name}" for name in ("adoption", "require-homefree") if name in options]
+        self._pending = []
+        self._progress = Progress()
+        self._reader = None
+        self._kernels = set()
+        self._signal = 0
+
+    def groups(self):
+        return [self.loose, *self.containers] if self.loose.files else self.containers
+
+    def fails(self, file):
+        """Whether one of the object's findings makes the command fail."""
+        return any(self.rank(finding) is not None for finding in file.get("findings", ()))
+
+    def rank(self, finding):
+        """The place of a rule among those that make the command fail; None: it is not there."""
+        return self._fails.get(finding["rule"])
+
+    def rules(self):
+        """The table of rules, as the command prints it."""
+        return json.loads(b"".join(self._run(["--rules", "--json"])))["rules"]
+
+    # ---- what was given ----------------------------------------------------------------------
+
+    def take(self, path):
+        """A shared object, the shared objects in a directory, or those in an archive."""
+        try:
+            status = os.stat(path)
+        except OSError:
+            self._add(self.loose, path)
+            return
+        start = _magic(path)
+        if stat.S_ISDIR(status.st_mode):
+            self._kernels = _kernels() - {status.st_dev}
+            self._take_directory(path)
+        elif stat.S_ISREG(status.st_mode) and start != _ELF and _is_archive(path, start):
+            self._take_archive(path)
+        else:
+            self._add(self.loose, path)
+
+    def take_package(self, name):
+        """The shared objects of an installed distribution."""
+        from . import inspect_package
+
+        group = self._contain("package", name)
+        self._progress.show(f"looking for {name}")
+        try:
+            group.directory, paths = inspect_package.files(self._python, name, _is_object)
+            for path in paths:
+                if _NAMED_OBJECT.search(path) and not os.path.exists(path):
+                    self._fail(group, path, os.strerror(2))
+                else:
+                    self._take_contained(group, path)
+        except Failure as error:
+            self._fail(group, name, str(error))
+
+    def end(self):
+        self._flush()
+        self._progress.end()
+        if self._reader is not None:
+            self._reader.end()
+
+    # ---- directories -----------------------------------------------------------------------------
+
+    def _take_directory(self, top):
+        group = self._contain("directory", top)
+        stack = [iter([(top, None)])]
+        while stack:
+            for path, entry in stack[-1]:
+                try:
+                    if entry is None or self._is_directory(entry):
+                        stack.append(iter(_sorted(path)))
+                        break
+                    if entry.is_file(follow_symlinks=False):
+                        self._take_contained(group, path)
+                except OSError as error:
+                    self._fail(group, path, error.strerror)
+            else:
+                stack.pop()
+
+    def _is_directory(self, entry):
+        """Links are not followed, so that none leads in a circle or out of the directory. Where the
+        kernel shows its own state as files is no module, and reading some has effects or does not
+        end."""
+        return (
+            entry.is_dir(follow_symlinks=False)
+            and entry.stat(follow_symlinks=False).st_dev not in self._kernels
+        )
+
+    def _take_contained(self, group, path):
+        start = _magic(path)
+        if start == _ELF:
+            self._add(group, path)
+        elif start in _ZIP and path.lower().endswith(".whl"):
+            self._take_archive(path)
+
+    # ---- archives ----------------------------------------------------------------------------
+
+    def _take_archive(self, path):
+        self._flush()
+        group = self._contain("archive", path)
+
+        def wait():
+            self._progress.show(f"{len(self.files)} objects, reading {path}")
+
+        if self._reader is None:
+            from .inspect_archive import Reader
+
+            self._reader = Reader(self._memory)
+        members, problems = self._reader.read(path, path.lower().endswith(_TARS), wait)
+        for name, why in problems:
+            self._fail(group, f"{path}!/{name}" if name else path, why, name or None)
+        members.sort(key=lambda member: _encoded(member[1]))
+        self._inspect(
+            group,
+            [f"{path}!/{name}" for name, _, _, _ in members],
+            [(_encoded(_ROOT + place), b"%d" % at, b"%d" % size) for _, place, at, size in members],
+            [name for name, _, _, _ in members],
+        )
+
+    # ---- inspecting --------------------------------------------------------------------------
+
+    def _contain(self, kind, name):
+        group = Group(kind, name)
+        self.containers.append(group)
+        return group
+
+    def _add(self, group, path):
+        if self._pending and self._pending[0][0] is not group or len(self._pending) >= _BATCH:
+            self._flush()
+        self._pending.append((group, path))
+
+    def _flush(self):
+        if self._pending:
+            group = self._pending[0][0]
+            paths = [path for _, path in self._pending]
+            self._pending = []
+            self._inspect(group, paths, [(os.fsencode(path), b"", b"") for path in paths])
+
+    def _inspect(self, group, paths, objects, names=None):
+        """objects: what the command lists; names: of an archive's members."""
+        done = 0
+        while done < len(objects):
+            for line in self._answers(objects[done:]):
+                self._take(group, paths[done], json.loads(line), names and names[done])
+                done += 1
+                if done < len(paths):
+                    self._progress.show(f"{len(self.files)} objects, {paths[done]}")
+            if done < len(objects):
+                how = f"by signal {self._signal}" if self._signal else "too early"
+                why = f"the process that inspected it ended {how}"
+                self._fail(group, paths[done], why, names and names[done])
+                done += 1
+
+    def _answers(self, objects):
+        text = b"".join(field + b"\0" for fields in objects for field in fields)
+        options = [*self._asked, "--json", "--listed", str(self._memory)]
+        return (line for line in self._run(options, text) if line.endswith(b"\n"))
+
+    def _run(self, options, text=b""):
+        """The lines that the command prints. It reads all of the text first."""
+        theirs, ours = os.pipe()
+        result, out = os.pipe()
+        streams = [(os.POSIX_SPAWN_DUP2, theirs, 0), (os.POSIX_SPAWN_DUP2, out, 1)]
+        arguments = [self._command, "inspect", *options]
+        try:
+            child = os.posix_spawn(self._command, arguments, os.environ, file_actions=streams)
+        except OSError as error:
+            raise Failure(f"cannot run '{self._command}': {error.strerror}") from None
+        os.close(theirs)
+        os.close(out)
+        with open(result, "rb") as lines:
+            try:
+                with open(ours, "wb") as file:
+                    file.write(text)
+            except BrokenPipeError:  # it has ended
+                pass
+            yield from lines
+        self._signal = os.waitpid(child, 0)[1] & 0x7F
+
+    def _take(self, group, path, file, member):
+        """What was found in an object. What nobody loads is left out of a container: programs,
+        object files, and files for other machines (a GPU's) or damaged ones (a test's data) that
+        are not even named like shared objects."""
+        error = file["error"]
+        if group is not self.loose:
+            readable = error is None and file["machine"] != "unknown"
+            loadable = error is None and file["kind"] == "shared object"
+            if not loadable and (readable or not _NAMED_OBJECT.search(path)):
+                group.left_out += 1
+                return
+        if error is not None:
+            self._fail(group, path, error, member)
+            return
+        file["path"] = path
+        if group is not self.loose:
+            file["container"] = group.name
+        file["member"] = member
+        if member is not None:
+            for library in file["libraries"]:
+                found = library["path"]
+                if found is not None and found.startswith(_ROOT):
+                    library["path"] = f"{group.name}!/{found[len(_ROOT) :]}"
+        self._keep(group, file)
+
+    def _fail(self, group, path, why, member=None):
+        self._progress.end()
+        complain(_WHO, f"cannot inspect '{path}': {why}")
+        container = group.name if group is not self.loose else None
+        self._keep(group, {"path": path, "container": container, "member": member, "error": why})
+
+    def _keep(self, group, file):
+        group.files.append(file)
+        self.files.append(file)
+        if file["error"] is not None:
+            group.failed += 1
+            return
+        group.objects += 1
+        group.found += any(finding["severity"] != "note" for finding in file["findings"])
+
+
+def _encoded(name):
+    return name.replace("\0", "?").encode("utf-8", "surrogateescape")
+
+
+def _magic(path):
+    """The first bytes of a regular file; of anything else none."""
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+    except (OSError, ValueError):
+        return b""
+    try:
+        return os.read(file, len(_ELF)) if stat.S_ISREG(os.fstat(file).st_mode) else b""
+    except OSError:
+        return b""
+    finally:
+        os.close(file)
+
+
+def _is_object(path):
+    return bool(_NAMED_OBJECT.search(path)) or _magic(path) == _ELF
+
+
+def _is_archive(path, start):
+    return start in _ZIP or path.lower().endswith(_ZIPS + _TARS)
+
+
+def _sorted(directory):
+    with os.scandir(directory) as entries:
+        found = sorted(entries, key=lambda entry: os.fsencode(entry.name))
+    return [(entry.path, entry) for entry in found]
+
+
+def _kernels():
+    """The devices of what is mounted as proc or sysfs."""
+    devices = set()
+    try:
+        with open("/proc/self/mountinfo", "rb") as file:
+            for line in file:
+                fields, _, kind = line.partition(b" - ")
+                if kind.split()[0] in (b"proc", b"sysfs"):
+                    major, minor = fields.split()[2].split(b":")
+                    devices.add(os.makedev(int(major), int(minor)))
+    except (OSError, ValueError, IndexError):
+        pass
+    return devices

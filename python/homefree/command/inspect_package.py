@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The files of installed distributions, as the Python that has them knows (inspect_installed.py).
+
+State: none. One thread.
+"""
+
+import json
+import os
+import subprocess
+
+from .start import Failure
+
+
+def files(python, name, is_object):
+    """The directory in which a distribution is installed, and what it consists of. is_object: tells
+    of a path whether it is a shared object."""
+    (found,) = _ask(python, [name])
+    if "why" in found:
+        raise Failure(found["why"])
+    if not any(map(is_object, found["files"])):
+        others = ""
+        if found["required"]:
+            required = zip(found["required"], _ask(python, found["required"]))
+            for other, of_other in required:
+                if any(map(is_object, of_other.get("files", ()))):
+                    others += f" --package {other}"
+        hint = f"; what it requires has some: homefree inspect{others}" if others else ""
+        raise Failure("it has no shared objects" + hint)
+    return found["directory"], found["files"]
+
+
+def _ask(python, names):
+    """What is known of each distribution."""
+    program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "inspect_installed.py")
+    with open(program, encoding="utf-8") as file:
+        line = [python, "-B", "-c", file.read(), *names]
+    try:
+        done = subprocess.run(line, stdin=subprocess.DEVNULL, capture_output=True)
+    except OSError as error:
+        raise Failure(
+            f"cannot run '{python}', which knows the distributions: {error.strerror}; name another "
+            "Python with --python"
+        ) from None
+    lines = done.stdout.splitlines()[-len(names) :]  # its start may print, too
+    try:
+        answers = list(map(json.loads, lines))
+    except ValueError:
+        answers = []
+    if len(answers) == len(names):
+        return answers
+    raise Failure(f"'{python}' does not say what it has installed; it must be CPython 3.9 or later")
