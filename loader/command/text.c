@@ -44,18 +44,6 @@ const char *hf_text_style(bool coloured, enum hf_text_style style)
     return coloured ? codes[style] : "";
 }
 
-const char *hf_text_bytes(uint64_t bytes, char buffer[HF_TEXT_BYTES])
-{
-    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
-    enum { KIBI = 1024 };
-    double value = (double)bytes;
-    size_t unit = 0;
-    for (; value >= KIBI; unit++)
-        value /= KIBI;
-    snprintf(buffer, HF_TEXT_BYTES, "%.*f %s", unit == 0 ? 0 : 1, value, units[unit]);
-    return buffer;
-}
-
 bool hf_text_coloured(void)
 {
     const char *no = getenv("NO_COLOR");

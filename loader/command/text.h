@@ -36,10 +36,6 @@ enum hf_text_style {
 };
 const char *hf_text_style(bool coloured, enum hf_text_style style);
 
-/* A size for people, "74 B" or "1.5 MiB", written to the buffer. */
-enum { HF_TEXT_BYTES = 32 };
-const char *hf_text_bytes(uint64_t bytes, char buffer[HF_TEXT_BYTES]);
-
 /* Whether results on stdout may be coloured: stdout is a terminal, and NO_COLOR is not set. */
 bool hf_text_coloured(void);
 

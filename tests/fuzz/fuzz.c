@@ -94,13 +94,3 @@ char *fuzz_text(struct fuzz_part part)
     text[part.size] = '\0';
     return text;
 }
-
-void fuzz_check_shown(const char *text, size_t length)
-{
-    const unsigned char *bytes = (const unsigned char *)text;
-    for (size_t i = 0; i < length; i++) {
-        const bool c1 = bytes[i] == 0xc2 && i + 1 < length && bytes[i + 1] < 0xa0;
-        ck_assert_msg((bytes[i] >= 0x20 || bytes[i] == '\n') && bytes[i] != 0x7f && !c1,
-                      "byte %zu is %#x", i, (unsigned)bytes[i]);
-    }
-}

@@ -46,7 +46,4 @@ struct fuzz_part fuzz_take(struct fuzz_part *rest, const char *mark);
  */
 char *fuzz_text(struct fuzz_part part);
 
-/* Asserts that text for a terminal holds no control character but newlines. */
-void fuzz_check_shown(const char *text, size_t length);
-
 #endif

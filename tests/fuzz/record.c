@@ -1,6 +1,6 @@
 /*
- * `homefree doctor --read`: the record of a process, its findings, both forms of output. Files that
- * it names are looked for in a process that has none: the paths would be the fuzzer's.
+ * `homefree doctor --read`: the record of a process, its findings, the document. Files that it
+ * names are looked for in a process that has none: the paths would be the fuzzer's.
  */
 #include "fuzz.h"
 #include "shown_record.h"

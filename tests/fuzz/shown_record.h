@@ -6,8 +6,8 @@
 
 #include "loader/command/doctor/doctor_record.h"
 
-/* Applies the rules and shows the record in both forms: the text must not control a terminal, and
- * the document must be JSON. The record's `process` says where files are looked for. */
+/* Applies the rules and writes the record's document, which must be JSON. The record's `process`
+ * says where files are looked for. */
 void fuzz_show_record(struct hf_record *record);
 
 #endif

@@ -1,19 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * `homefree doctor`: runs a program, reads the records that its processes wrote, and reports on
- * them.
+ * `homefree doctor`: runs a program, reads the records that its processes wrote, and makes a
+ * document of them, which Python shows to people (python/homefree/command/doctor.py).
  *
  * Owns: the options, the sequence of steps, and all error messages. The program keeps its own
  * output; the report follows it as a whole, on stdout or in a file. One thread.
  */
 #include "loader/command/arguments.h"
+#include "loader/command/doctor/doctor_document.h"
 #include "loader/command/doctor/doctor_heap.h"
 #include "loader/command/doctor/doctor_live.h"
 #include "loader/command/doctor/doctor_run.h"
-#include "loader/command/doctor/doctor_show.h"
-#include "loader/command/grown.h"
 #include "loader/command/program/python.h"
-#include "loader/command/text.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -26,6 +24,7 @@
 #include <unistd.h>
 
 static const char who[] = "homefree doctor";
+static const char instead[] = "use --json, which needs no Python";
 
 /* The program that runs without COMMAND: Python with the packages that homefree's users have. */
 static char probe[] = "try:\n"
@@ -119,9 +118,8 @@ struct report {
     const struct hf_doctor_run *run;       /* NULL with --read and --pid */
     const struct hf_live_process *process; /* NULL but with --pid */
     int process_record;                    /* a descriptor, with --pid */
-    FILE *out;
     struct hf_json json;
-    bool coloured;
+    int document; /* in memory; -1: none */
     size_t shown;
     struct hf_rule_totals found;
 };
@@ -149,12 +147,7 @@ static void show(struct report *report, int descriptor, const char *what, struct
         complain_about(what, result, record.why);
     } else {
         report->shown++;
-        const struct hf_findings findings = hf_doctor_findings(&record);
-        hf_findings_add(&report->found, &findings);
-        if (report->request->json)
-            hf_doctor_write_json(&report->json, &record);
-        else
-            hf_doctor_print(report->out, &record, report->request->all, report->coloured);
+        hf_doctor_write_json(&report->json, &record, &report->found);
     }
     hf_record_free(&record);
 }
@@ -193,43 +186,30 @@ static void show_main(struct report *report)
                         descriptor == -ENOENT ? hf_doctor_run_why(run) : strerror(-descriptor));
 }
 
-static int compare_pids(const void *left, const void *right)
+/* Records are named by process numbers. The program may have put anything else beside them. */
+static int is_record(const struct dirent *entry)
 {
-    const long a = *(const long *)left, b = *(const long *)right;
-    return (a > b) - (a < b);
+    return entry->d_name[0] != '\0' && entry->d_name[strspn(entry->d_name, "0123456789")] == '\0';
 }
 
 /* Shows the records of all other processes, ordered by process number. */
 static void show_children(struct report *report)
 {
-    DIR *directory = opendir(report->run->directory);
-    long *pids = NULL;
-    size_t count = 0;
-    bool enough = true;
-    for (struct dirent *entry = NULL; directory != NULL && (entry = readdir(directory)) != NULL;) {
-        char *end;
-        const long pid = strtol(entry->d_name, &end, 10);
-        if (*end != '\0' || pid <= 0 || pid == report->run->pid)
-            continue;
-        long *more = hf_grown(pids, count, sizeof *pids);
-        enough = enough && more != NULL;
-        if (more == NULL)
-            break;
-        pids = more;
-        pids[count++] = pid;
-    }
-    if (directory != NULL)
-        closedir(directory);
-    if (!enough) {
+    struct dirent **records;
+    const int count = scandir(report->run->directory, &records, is_record, versionsort);
+    if (count < 0) {
         report->found.failed++;
-        (void)hf_command_out_of_memory(who);
+        complain_about("other processes", -errno, NULL);
+        return;
     }
-    if (count > 0)
-        qsort(pids, count, sizeof *pids, compare_pids);
-    for (size_t i = 0; i < count; i++) {
+    for (int i = 0; i < count; i++) {
         char what[64];
-        const int descriptor = hf_doctor_run_open(report->run, (pid_t)pids[i]);
-        snprintf(what, sizeof what, "process %ld", pids[i]);
+        const long pid = strtol(records[i]->d_name, NULL, 10);
+        free(records[i]);
+        if (pid == report->run->pid)
+            continue;
+        const int descriptor = hf_doctor_run_open(report->run, (pid_t)pid);
+        snprintf(what, sizeof what, "process %ld", pid);
         if (descriptor >= 0) {
             show(report, descriptor, what, (struct hf_record_end){0, 0});
         } else {
@@ -237,18 +217,7 @@ static void show_children(struct report *report)
             complain_about(what, descriptor, NULL);
         }
     }
-    free(pids);
-}
-
-static void print_status(FILE *out, const struct hf_doctor_run *run)
-{
-    hf_text_print(out, run->command[0]);
-    if (WIFSIGNALED(run->status))
-        fprintf(out, " was ended by %s%s", hf_record_signal(WTERMSIG(run->status)),
-                WCOREDUMP(run->status) ? " and left a core file" : "");
-    else
-        fprintf(out, " exited with status %d", WEXITSTATUS(run->status));
-    fputs(".\n\n", out);
+    free(records);
 }
 
 static void write_status(struct hf_json *json, const struct hf_doctor_run *run)
@@ -265,6 +234,7 @@ static void write_status(struct hf_json *json, const struct hf_doctor_run *run)
         hf_json_signed(json, "status", WEXITSTATUS(run->status));
         hf_json_string(json, "signal", NULL);
     }
+    hf_json_boolean(json, "core", WIFSIGNALED(run->status) && WCOREDUMP(run->status));
     hf_json_close(json);
 }
 
@@ -272,15 +242,13 @@ static bool compose(FILE *out, void *context)
 {
     struct report *report = context;
     struct hf_json *json = &report->json;
-    report->out = out;
-    if (report->request->json) {
-        hf_json_begin(json, report->out, hf_doctor_table.command, hf_doctor_table.format);
-        if (report->run != NULL)
-            write_status(json, report->run);
-        hf_json_array(json, "processes");
-    } else if (report->run != NULL) {
-        print_status(report->out, report->run);
-    }
+    if (report->request->json)
+        hf_json_begin(json, out, hf_doctor_table.command, hf_doctor_table.format);
+    else
+        hf_json_begin_plain(json, out, true);
+    if (report->run != NULL)
+        write_status(json, report->run);
+    hf_json_array(json, "processes");
     if (report->process != NULL) {
         show(report, report->process_record, "the process", (struct hf_record_end){0, 0});
     } else if (report->run == NULL) {
@@ -290,17 +258,30 @@ static bool compose(FILE *out, void *context)
         if (report->request->children)
             show_children(report);
     }
-    if (!report->request->json) {
-        hf_findings_remedies(report->out, &hf_doctor_table, &report->found);
-        return report->shown > 0; /* without a record, the error message is the whole result */
-    }
     hf_json_close(json);
     hf_json_object(json, "summary");
     hf_json_unsigned(json, "processes", report->shown);
     hf_rules_totals(json, &report->found);
     hf_json_close(json);
     hf_json_finish(json);
-    return true;
+    /* Without a record, the error message is all that people see. */
+    return report->request->json || report->shown > 0;
+}
+
+/* Writes the document, or leaves it in memory for Python. */
+static int write_report(struct report *report)
+{
+    return report->request->json ? hf_command_compose(who, report->request->output, compose, report)
+                                 : hf_python_document(who, compose, report, &report->document);
+}
+
+static int become_python(const struct report *report)
+{
+    char document[16];
+    const char *words[] = {document, report->request->output, report->request->all ? "all" : NULL,
+                           NULL};
+    snprintf(document, sizeof document, "%d", report->document);
+    return hf_python_become(who, "doctor", words, instead);
 }
 
 /* Shows a running process. */
@@ -313,7 +294,8 @@ static int look_at(struct report *report)
     if (status != HF_EXIT_NONE)
         return status;
     if (request->heap) {
-        status = hf_doctor_heap(who, request->output, &process, request->json, request->all);
+        status = hf_doctor_heap(who, &process, request->all, request->json ? request->output : NULL,
+                                &report->document);
         hf_live_close(&process);
         return status;
     }
@@ -323,42 +305,46 @@ static int look_at(struct report *report)
         status = HF_EXIT_FAILED;
     } else {
         report->process = &process;
-        status = hf_command_compose(who, request->output, compose, report);
+        status = write_report(report);
         report->process = NULL;
     }
     hf_live_close(&process);
     return status;
 }
 
-static int run(const struct request *request)
+/* Runs the command and writes a report. Nothing is run if its report could not be shown. */
+static int look_after(struct report *report)
 {
-    const bool to_stdout = strcmp(request->output, "-") == 0;
-    struct report report = {
-        .request = request,
-        .coloured = to_stdout && hf_text_coloured(),
-    };
+    const struct request *request = report->request;
     struct hf_doctor_run program = {
         .command = request->command,
         .library = request->library,
         .start = request->moment != NULL && strcmp(request->moment, "start") == 0,
         .children = request->children,
-        .stdout_is_stderr = request->json && to_stdout,
+        .stdout_is_stderr = request->json && strcmp(request->output, "-") == 0,
     };
-    int result = HF_EXIT_CLEAN;
-    if (request->pid != NULL) {
-        result = look_at(&report);
-        return result != HF_EXIT_CLEAN ? result : hf_rules_status(&report.found);
-    }
-    if (request->record == NULL) {
-        report.run = &program;
-        if (request->command == default_command)
-            hf_python_find(python, sizeof python);
-        result = hf_doctor_run(who, &program);
-    }
+    int result = request->json ? HF_EXIT_CLEAN : hf_python_check(who, instead);
+    if (request->command == default_command)
+        hf_python_find(python, sizeof python);
     if (result == HF_EXIT_CLEAN)
-        result = hf_command_compose(who, request->output, compose, &report);
+        result = hf_doctor_run(who, &program);
+    report->run = &program;
+    if (result == HF_EXIT_CLEAN)
+        result = write_report(report);
+    report->run = NULL;
     hf_doctor_run_end(&program);
-    return result != HF_EXIT_CLEAN ? result : hf_rules_status(&report.found);
+    return result;
+}
+
+static int run(const struct request *request)
+{
+    struct report report = {.request = request, .document = -1};
+    const int result = request->pid != NULL      ? look_at(&report)
+                       : request->record != NULL ? write_report(&report)
+                                                 : look_after(&report);
+    if (result != HF_EXIT_CLEAN)
+        return result;
+    return report.document < 0 ? hf_rules_status(&report.found) : become_python(&report);
 }
 
 int hf_command_doctor(int count, char **arguments)

@@ -9,6 +9,7 @@
 #include "loader/command/doctor/doctor_record.h"
 
 #include "alloc/base/crash_signals.h"
+#include "loader/command/grown.h"
 #include "loader/command/live/live_object.h"
 #include "loader/command/text.h"
 
@@ -27,42 +28,29 @@ static const char *name_of(const struct hf_record *record, size_t index)
 
 /* ---- adding findings ------------------------------------------------------------------------ */
 
-/* Where the finding with that rule and message is in the hash table, or belongs. The table has
- * room. */
-static size_t *place_of(const struct hf_record *record, size_t rule, const char *message)
+static int compare_findings(const void *left, const void *right)
 {
-    uint64_t hash = UINT64_C(0xcbf29ce484222325) ^ rule; /* FNV-1a */
-    for (const char *at = message; *at != '\0'; at++)
-        hash = (hash ^ (unsigned char)*at) * UINT64_C(0x100000001b3);
-    const size_t places = 2 * record->findings_capacity; /* a power of two */
-    for (size_t i = (hash ^ hash >> 32) % places;; i = (i + 1) % places) {
-        size_t *place = &record->findings_places[i];
-        if (*place == 0)
-            return place;
-        const struct hf_record_finding *finding = &record->findings[*place - 1];
-        if (finding->rule == rule && strcmp(finding->message, message) == 0)
-            return place;
-    }
+    const struct hf_record_finding *a = left, *b = right;
+    return a->rule != b->rule ? (a->rule > b->rule) - (a->rule < b->rule)
+                              : strcmp(a->message, b->message);
 }
 
-/* Makes room for one more finding. False: out of memory. */
-static bool make_capacity(struct hf_record *record)
+/* Adds a finding. Returns it, the one with the same rule and message that there was, or NULL: out
+ * of memory. */
+static struct hf_record_finding *add(struct hf_record *record, struct hf_record_finding *finding)
 {
-    if (record->findings_count < record->findings_capacity)
-        return true;
-    const size_t capacity = record->findings_capacity == 0 ? 16 : 2 * record->findings_capacity;
-    struct hf_record_finding *larger = reallocarray(record->findings, capacity, sizeof *larger);
-    if (larger != NULL)
-        record->findings = larger;
-    size_t *places = larger != NULL ? calloc(2 * capacity, sizeof *places) : NULL;
-    if (places == NULL)
-        return false;
-    free(record->findings_places);
-    record->findings_places = places;
-    record->findings_capacity = capacity;
-    for (size_t i = 0; i < record->findings_count; i++)
-        *place_of(record, larger[i].rule, larger[i].message) = i + 1;
-    return true;
+    struct hf_record_finding **larger =
+        hf_grown(record->findings, record->findings_count, sizeof *larger);
+    if (larger == NULL)
+        return NULL;
+    record->findings = larger;
+    struct hf_record_finding *const *place =
+        tsearch(finding, &record->findings_tree, compare_findings);
+    if (place == NULL)
+        return NULL;
+    if (*place == finding)
+        record->findings[record->findings_count++] = finding;
+    return *place;
 }
 
 /* Finds or adds the finding with that rule and message. NULL: out of memory. */
@@ -70,20 +58,20 @@ __attribute__((format(printf, 3, 4))) static struct hf_record_finding *
 find(struct hf_record *record, enum hf_doctor_rule rule, const char *format, ...)
 {
     va_list arguments;
-    va_start(arguments, format);
-    char *message = hf_text_format(format, arguments);
-    va_end(arguments);
-    if (message == NULL)
+    struct hf_record_finding *finding = calloc(1, sizeof *finding), *found = NULL;
+    if (finding == NULL)
         return NULL;
-    size_t *place = make_capacity(record) ? place_of(record, rule, message) : NULL;
-    if (place == NULL || *place != 0) {
-        free(message);
-        return place != NULL ? &record->findings[*place - 1] : NULL;
+    va_start(arguments, format);
+    finding->rule = rule;
+    finding->message = hf_text_format(format, arguments);
+    va_end(arguments);
+    if (finding->message != NULL)
+        found = add(record, finding);
+    if (found != finding) {
+        free(finding->message);
+        free(finding);
     }
-    record->findings[record->findings_count] =
-        (struct hf_record_finding){.rule = rule, .message = message};
-    *place = ++record->findings_count;
-    return &record->findings[*place - 1];
+    return found;
 }
 
 static bool name(struct hf_record_finding *finding, const char *text)

@@ -2,13 +2,16 @@
 /*
  * See doctor_heap.h. The numbers come from a process that may lie: their sums may wrap around, and
  * so many blocks are listed at most.
+ *
+ * Python makes the table. The list of blocks, a million for a large process, would take it ten
+ * times as long, so it gets the list's lines in front of the document's.
  */
 #include "loader/command/doctor/doctor_heap.h"
 
 #include "loader/command/command.h"
 #include "loader/command/doctor/doctor_live.h"
 #include "loader/command/json.h"
-#include "loader/command/text.h"
+#include "loader/command/program/python.h"
 
 #include <inttypes.h>
 
@@ -91,67 +94,35 @@ static void write_json(struct showing *showing)
     hf_json_finish(json);
 }
 
-static void print_row(FILE *out, const char *name, uint64_t live, uint64_t free, uint64_t used,
-                      uint64_t bytes)
-{
-    char of_blocks[HF_TEXT_BYTES], of_all[HF_TEXT_BYTES];
-    const double unused =
-        bytes != 0 && used <= bytes ? 100.0 * (double)(bytes - used) / (double)bytes : 0;
-    fprintf(out, "%8s %12" PRIu64 " %12" PRIu64 " %12s %12s %7.1f %%\n", name, live, free,
-            hf_text_bytes(used, of_blocks), hf_text_bytes(bytes, of_all), unused);
-}
-
-static void print(const struct showing *showing)
-{
-    const struct hf_live_heap *heap = &showing->heap;
-    const struct sums sums = sum_up(heap);
-    uint64_t free = heap->large_free;
-    fprintf(showing->out, "%8s %12s %12s %12s %12s %9s\n", "size", "live", "free", "in live ones",
-            "in all", "unused");
-    for (size_t i = 0; i < heap->count; i++) {
-        const struct hf_live_class *class = &heap->classes[i];
-        char name[24];
-        free += class->free;
-        snprintf(name, sizeof name, "%" PRIu64, class->size);
-        if (class->spans != 0)
-            print_row(showing->out, name, class->live, class->free, class->live * class->size,
-                      class->bytes);
-    }
-    print_row(showing->out, "larger", heap->large_live, heap->large_free, heap->large_live_bytes,
-              heap->large_live_bytes + heap->large_free_bytes);
-    print_row(showing->out, "all", sums.blocks, free, sums.live, sums.bytes);
-    if (heap->left_out || showing->listed > LISTED_MOST)
-        fputs("There is more, which could not be read.\n", showing->out);
-}
-
 static bool compose(FILE *out, void *context)
 {
     struct showing *showing = context;
+    const bool with_blocks = showing->as_json && showing->each;
     showing->out = out;
     if (showing->as_json) {
         hf_json_begin(&showing->json, out, "heap", FORMAT);
         hf_json_unsigned(&showing->json, "pid", (uint64_t)showing->process->pid);
-        if (showing->each)
-            hf_json_array(&showing->json, "blocks");
     }
+    if (with_blocks)
+        hf_json_array(&showing->json, "blocks");
     if (!hf_doctor_live_heap(showing->process, showing->each ? list : NULL, showing, &showing->heap,
                              &showing->why))
         return false;
     showing->why = NULL;
-    if (showing->as_json && showing->each)
+    if (with_blocks)
         hf_json_close(&showing->json);
-    if (showing->as_json)
-        write_json(showing);
-    else
-        print(showing);
+    if (!showing->as_json)
+        hf_json_begin_plain(&showing->json, out, true);
+    write_json(showing);
     return true;
 }
 
-int hf_doctor_heap(const char *who, const char *output, const struct hf_live_process *process,
-                   bool json, bool each)
+int hf_doctor_heap(const char *who, const struct hf_live_process *process, bool each,
+                   const char *output, int *document)
 {
-    struct showing showing = {.process = process, .as_json = json, .each = each};
-    const int status = hf_command_compose(who, output, compose, &showing);
+    struct showing showing = {.process = process, .as_json = output != NULL, .each = each};
+    const int status = output != NULL ? hf_command_compose(who, output, compose, &showing)
+                                      : hf_python_document(who, compose, &showing, document);
     if (showing.why == NULL)
         return status;
     hf_command_complain(who, "cannot read the heap of process %d: %s", (int)process->pid,

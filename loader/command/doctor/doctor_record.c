@@ -8,6 +8,7 @@
 #include "loader/record/process_record.h"
 
 #include <errno.h>
+#include <search.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -409,15 +410,22 @@ int hf_record_read(int descriptor, struct hf_record *out)
     return 0;
 }
 
+static void keep(void *finding)
+{
+    (void)finding;
+}
+
 void hf_record_free(struct hf_record *record)
 {
     for (size_t i = 0; i < record->findings_count; i++) {
-        free(record->findings[i].message);
+        struct hf_record_finding *finding = record->findings[i];
+        free(finding->message);
         for (size_t n = 0; n < HF_INSPECTION_NAMES_MAX; n++)
-            free(record->findings[i].names[n]);
+            free(finding->names[n]);
+        free(finding);
     }
+    tdestroy(record->findings_tree, keep);
     free(record->findings);
-    free(record->findings_places);
     free(record->objects);
     free(record->refusals);
     free(record->copies);

@@ -113,11 +113,9 @@ struct hf_record {
     struct hf_record_crash crash;
     struct hf_record_copy *copies;
     size_t copies_count;
-    struct hf_record_finding *findings;
+    struct hf_record_finding **findings;
     size_t findings_count;
-    /* Private: room for findings, and a hash table of twice as many places, which holds 1 + the
-     * number of a finding. */
-    size_t findings_capacity, *findings_places;
+    void *findings_tree; /* private: the same by rule and message (tsearch(3)) */
 };
 
 /* The rules of loader/record/process_record.def. */

@@ -6,12 +6,15 @@
 
 #include "loader/command/command.h"
 #include "loader/command/program/preload.h"
+#include "loader/command/program/program.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 /* Its arguments: who speaks, what helps, the directory of the package `command`, the module, and
@@ -70,8 +73,8 @@ void hf_python_find(char *out, size_t capacity)
         snprintf(out, capacity, "python3");
 }
 
-/* The directory in which the package `command` lies, to be freed, or NULL. */
-static char *find_package(void)
+/* The directory in which the package `command` lies, to be freed; NULL after an error message. */
+static char *find_package(const char *who, const char *instead)
 {
     static const char *const places[] = {"../../python/homefree", HF_COMMAND_PACKAGE,
                                          HF_COMMAND_PACKAGE_INSTALLED, NULL};
@@ -79,7 +82,56 @@ static char *find_package(void)
     char *path = hf_preload_find_in(places, file);
     if (path != NULL)
         path[strlen(path) - sizeof file] = '\0';
+    else
+        hf_command_complain(who,
+                            "the command's files in Python are missing; install homefree "
+                            "again, or %s",
+                            instead);
     return path;
+}
+
+static int cannot_run(const char *who, const char *python, const char *why, const char *instead)
+{
+    hf_command_complain(who,
+                        "cannot run '%s': %s; this needs CPython 3.9 or later: install it or name "
+                        "it in HOMEFREE_PYTHON, or %s",
+                        python, why, instead);
+    return HF_EXIT_FAILED;
+}
+
+int hf_python_check(const char *who, const char *instead)
+{
+    static struct hf_program program;
+    char python[PATH_MAX];
+    char *directory = find_package(who, instead);
+    if (directory == NULL)
+        return HF_EXIT_FAILED;
+    free(directory);
+    hf_python_find(python, sizeof python);
+    hf_program_examine(python, &program);
+    return program.verdict != HF_PROGRAM_BROKEN ? HF_EXIT_CLEAN
+                                                : cannot_run(who, python, program.why, instead);
+}
+
+int hf_python_document(const char *who, hf_command_composer *compose, void *context, int *document)
+{
+    const int created = memfd_create("homefree", MFD_CLOEXEC);
+    const int memory = created >= 0 ? fcntl(created, F_DUPFD, STDERR_FILENO + 1) : -1;
+    FILE *out = memory >= 0 ? fdopen(created, "wb") : NULL;
+    bool whole = out != NULL, show = false;
+    if (whole) {
+        show = compose(out, context);
+        whole = ferror(out) == 0;
+        whole = fclose(out) == 0 && whole;
+    }
+    if (!whole) {
+        hf_command_complain(who,
+                            "cannot hand the report to Python: %s; use --json, which needs none",
+                            strerror(errno));
+        return HF_EXIT_FAILED;
+    }
+    *document = show ? memory : -1;
+    return HF_EXIT_CLEAN;
 }
 
 static char *word(const char *text)
@@ -87,20 +139,16 @@ static char *word(const char *text)
     return (char *)(unsigned long)text; /* execvp(3) changes none */
 }
 
-int hf_python_become(const char *who, const char *part, char *const *words, const char *instead)
+int hf_python_become(const char *who, const char *part, const char *const *words,
+                     const char *instead)
 {
     char python[PATH_MAX];
     size_t count = 0;
     while (words[count] != NULL)
         count++;
-    char *directory = find_package();
-    if (directory == NULL) {
-        hf_command_complain(who,
-                            "the command's files in Python are missing; install homefree "
-                            "again, or %s",
-                            instead);
+    char *directory = find_package(who, instead);
+    if (directory == NULL)
         return HF_EXIT_FAILED;
-    }
     hf_python_find(python, sizeof python);
     /* Without the environment, the current directory and site packages: what people have installed
      * or set cannot be in the way, and starting takes half the time. Python 2 has no -I. */
@@ -114,13 +162,10 @@ int hf_python_become(const char *who, const char *part, char *const *words, cons
     }
     memcpy(line, first, sizeof first);
     for (size_t i = 0; i < count; i++)
-        line[FIRST + i] = words[i];
+        line[FIRST + i] = word(words[i]);
     execvp(python, line);
-    hf_command_complain(who,
-                        "cannot run '%s': %s; this needs CPython 3.9 or later: install it or name "
-                        "it in HOMEFREE_PYTHON, or %s",
-                        python, strerror(errno), instead);
+    const int error = errno;
     free(line);
     free(directory);
-    return HF_EXIT_FAILED;
+    return cannot_run(who, python, strerror(error), instead);
 }

@@ -8,17 +8,28 @@
 #ifndef HOMEFREE_LOADER_COMMAND_PROGRAM_PYTHON_H
 #define HOMEFREE_LOADER_COMMAND_PROGRAM_PYTHON_H
 
-#include <stddef.h>
+#include "loader/command/command.h"
 
 /* Finds the Python that this command belongs to: the one that ran `python -m homefree`, the one
  * beside the command, the one for which the package was installed, or just "python3". */
 void hf_python_find(char *out, size_t capacity);
+
+/* Whether there seems to be a Python to become. Returns HF_EXIT_CLEAN, or HF_EXIT_FAILED after the
+ * error message of hf_python_become(). */
+int hf_python_check(const char *who, const char *instead);
+
+/* Composes a document in memory that stays when this process becomes Python, and not in what that
+ * takes for its stdin, stdout or stderr where these are closed. `document` receives its descriptor,
+ * or -1 if it need not be shown. Returns HF_EXIT_CLEAN, or HF_EXIT_FAILED after an error message by
+ * `who`. */
+int hf_python_document(const char *who, hf_command_composer *compose, void *context, int *document);
 
 /*
  * Becomes the module `part` of python/homefree/command, which gets `words`; they end with NULL, and
  * descriptors in them stay open. Returns HF_EXIT_FAILED after an error message by `who`, which says
  * that another Python or `instead` helps.
  */
-int hf_python_become(const char *who, const char *part, char *const *words, const char *instead);
+int hf_python_become(const char *who, const char *part, const char *const *words,
+                     const char *instead);
 
 #endif

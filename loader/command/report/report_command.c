@@ -15,11 +15,9 @@
 #include "loader/command/report/report_live.h"
 #include "loader/command/report/report_paths.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -65,30 +63,22 @@ static const struct hf_command command = {
 
 /* ---- what is written here: documents and folded stacks --------------------------------------- */
 
-/* Writes a report in one of its forms. */
-typedef void writer(FILE *out, const struct hf_merged *merged);
-
 struct result {
     const struct hf_merged *merged;
-    writer *write;
+    const struct hf_document_form *form;
 };
 
-static bool compose(FILE *out, void *context)
+static bool compose_document(FILE *out, void *context)
 {
     const struct result *result = context;
-    result->write(out, result->merged);
+    hf_report_document_write(out, result->merged, result->form);
     return true;
 }
 
-static int write_as(writer *write, const char *path, const struct hf_merged *merged)
+static bool compose_folded(FILE *out, void *context)
 {
-    struct result result = {merged, write};
-    return hf_command_compose(who, path, compose, &result);
-}
-
-static void write_document(FILE *out, const struct hf_merged *merged)
-{
-    hf_report_document_write(out, merged, &hf_document_whole);
+    hf_report_folded_write(out, ((const struct result *)context)->merged);
+    return true;
 }
 
 static bool is_stdout(const char *path)
@@ -119,7 +109,7 @@ static const struct hf_document_form for_compare = {
 
 /* The words for python/homefree/command/report.py: "name=value". */
 struct words {
-    char *values[8]; /* ends with NULL */
+    const char *values[8]; /* ends with NULL */
     size_t count;
     struct hf_keep *keep;
 };
@@ -130,28 +120,15 @@ static void add_word(struct words *words, const char *name, const char *value)
         words->values[words->count++] = hf_keep_format(words->keep, "%s=%s", name, value);
 }
 
-/* Writes a document into memory that stays when this process becomes another program. Not into what
- * that takes for its stdin, stdout or stderr where these are closed. */
 static int add_document(struct words *words, const char *name, const struct hf_merged *merged,
                         const struct hf_document_form *form)
 {
-    const int created = memfd_create("homefree report", MFD_CLOEXEC);
-    const int memory = created >= 0 ? fcntl(created, F_DUPFD, STDERR_FILENO + 1) : -1;
-    FILE *out = memory >= 0 ? fdopen(created, "wb") : NULL;
-    bool whole = out != NULL;
-    if (whole) {
-        hf_report_document_write(out, merged, form);
-        whole = ferror(out) == 0;
-        whole = fclose(out) == 0 && whole;
-    }
-    if (!whole) {
-        hf_command_complain(who,
-                            "cannot hand the report to Python: %s; use --json, which needs none",
-                            strerror(errno));
-        return HF_EXIT_FAILED;
-    }
-    add_word(words, name, hf_keep_format(words->keep, "%d", memory));
-    return HF_EXIT_CLEAN;
+    int memory;
+    struct result result = {merged, form};
+    const int status = hf_python_document(who, compose_document, &result, &memory);
+    if (status == HF_EXIT_CLEAN)
+        add_word(words, name, hf_keep_format(words->keep, "%d", memory));
+    return status;
 }
 
 /* Whether the path of an older report holds records, rather than a document. */
@@ -214,11 +191,12 @@ static int show(const struct request *request, struct hf_merged *merged)
     const int status = hf_rules_status(&totals);
     const bool with_text =
         !request->json && !is_stdout(request->html) && !is_stdout(request->folded);
+    struct result whole = {merged, &hf_document_whole};
     int result = HF_EXIT_CLEAN;
     if (request->folded != NULL)
-        result = write_as(hf_report_folded_write, request->folded, merged);
+        result = hf_command_compose(who, request->folded, compose_folded, &whole);
     if (result == HF_EXIT_CLEAN && request->json && request->compare == NULL)
-        result = write_as(write_document, "-", merged);
+        result = hf_command_compose(who, "-", compose_document, &whole);
     if (result != HF_EXIT_CLEAN)
         return result;
     if (with_text || request->html != NULL || request->compare != NULL)

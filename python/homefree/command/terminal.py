@@ -34,8 +34,9 @@ def size(count):
 class Page:
     """Lines of text. width: of the terminal; None: it is none, and nothing is wrapped or cut."""
 
-    def __init__(self):
-        terminal = os.isatty(1)
+    def __init__(self, path="-"):
+        """path: where it will be written (output.py)."""
+        terminal = path == "-" and os.isatty(1)
         self.width = _terminal_width() if terminal else None
         self._coloured = (
             terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"

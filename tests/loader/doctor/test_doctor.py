@@ -460,12 +460,12 @@ class Facts(InDirectory):
         ):
             shutil.copy("/bin/echo", path)
             result = subprocess.run(
-                [command, "doctor", "--library", LIBRARY],
+                [command, "doctor", "--json", "--library", LIBRARY],
                 capture_output=True,
                 env=environment(TMPDIR=str(self.records), **env),
             )
             self.assertEqual(result.returncode, 0, result.stderr)
-            self.assertIn(f"{path} exited with status 0.\n".encode(), result.stdout)
+            self.assertEqual(json.loads(result.stdout)["command"]["arguments"][0], str(path))
 
 
 class Ends(InDirectory):
@@ -811,10 +811,57 @@ class Records(InDirectory):
         self.assertEqual(result.returncode, 0)
         self.assertIn(b"/x?[31m?", result.stdout)
 
+    def test_nothing_controls_the_terminal(self):
+        bad = "%1b[2J%0d%0a%c2%9b%e2%80%a8%ff"
+        lines = [
+            "homefree-doctor\t2",
+            f"process\t12\tlive\t0\t/{bad}\ton",
+            f"preload\t{bad}:x{bad}",
+            f"unseen\t{bad}",
+            f"object\t0\tordinary\tmp\t/a{bad}\tx{bad}",
+            f"object\t7\tordinary\tms\t/b{bad}/x{bad}\t-",
+            "defines\t1\tmalloc",
+            "defines\t1\tfree",
+            f"foreign\t0\tjem{bad}\t18446744073709551600\thome\t18446744073709551600",
+            f"foreign\t0\tmim{bad}\t3\tknown\t0",
+            "slot\t0\tmalloc\tcall\tplain\t1\t-",
+            f"slot\t1\tfr{bad}\tcall\trefused\t-\twhy{bad}",
+            f"reach\t0\tfar{bad}",
+            f"copy\t0\tvar{bad}\tfun{bad}\t-",
+        ]
+        data = "\n".join([*lines, f"end\t{len(lines)}\n"]).encode()
+        result = self.run_doctor("--all", "--read", self.write(data))
+        self.assertEqual((result.returncode, result.stderr), (1, b""))
+        text = result.stdout.decode()
+        for part in ("/?[2J", "jem?", "mim?", "fr?", "why?", "far?", "var?", "fun?", "Not seen: ?"):
+            self.assertIn(part, text)
+        self.assertIn("16.0 EiB mapped by these together", text)
+        self.assertNotRegex(text, "[\0-\t\x0b-\x1f\x7f-\x9f\ufffd]")
+
     def write(self, data):
         path = self.directory / "record"
         path.write_bytes(data)
         return path
+
+
+class WithoutPython(InDirectory):
+    """The text needs Python, the document does not."""
+
+    def test_no_program_is_run_in_vain(self):
+        env = environment(HOMEFREE_PYTHON=str(self.directory / "python3"))
+        program = "touch", self.directory / "ran"
+        remedy = "CPython 3.9 or later: install it or name it in HOMEFREE_PYTHON, or use --json"
+        self.refused(3, remedy, "--", *program, env=env)
+        self.assertFalse(program[1].exists())
+        self.process(0, "--", *program, env=env)
+        self.assertTrue(program[1].exists())
+
+    def test_record(self):
+        env = environment(HOMEFREE_PYTHON="/nowhere/python3")
+        path = self.directory / "record"
+        path.write_bytes(Records.record(self))
+        self.refused(3, "cannot run '/nowhere/python3': No such file", "--read", path, env=env)
+        self.process(0, "--read", path, env=env)
 
 
 class Faces(InDirectory):

@@ -1,5 +1,5 @@
 """Records of a few megabytes, made so that a rule that compares each entry with each takes minutes.
-Fuzzers do not find these: their inputs are small. Each takes a tenth of a second.
+Fuzzers do not find these: their inputs are small. Each takes a second or two.
 
 Usage: test_large.py HOMEFREE [unittest arguments]
 """

@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""`homefree doctor --heap` as text: a row for each size of blocks. State: none."""
+
+from .terminal import Page, size
+
+
+def text(document, path):
+    """The text of a document that goes to `path`. Result: bytes."""
+    page = Page(path)
+    classes, large = document["classes"], document["large"]
+    page.line(
+        f"{'size':>8} {'live':>12} {'free':>12} {'in live ones':>12} {'in all':>12} {'unused':>9}"
+    )
+    for row in classes:
+        _row(page, row["size"], row["live"], row["free"], row["live"] * row["size"], row["bytes"])
+    used, free = large["live_bytes"], large["free"]
+    _row(page, "larger", large["live"], free, used, used + large["free_bytes"])
+    free += sum(row["free"] for row in classes)
+    _row(page, "all", document["live"], free, document["live_bytes"], document["bytes"])
+    if not document["complete"]:
+        page.line("There is more, which could not be read.")
+    return page.bytes()
+
+
+def _row(page, name, live, free, used, total):
+    unused = 100 * (total - used) / total if used <= total and total else 0
+    page.line(
+        f"{name:>8} {live:>12} {free:>12} {size(used):>12} {size(total):>12} {unused:>7.1f} %"
+    )

@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""`homefree doctor` as text: how the program ended, each process's allocators, the objects that use
+other ones than most, routing and findings, and then what to do.
+
+State: none.
+"""
+
+import signal
+
+from .terminal import Page, clean, plural, size
+
+_MOMENTS = {
+    "exit": "at its end",
+    "start": "at its start",
+    "signal": "when a signal ended it",
+    "asked": "on request",
+    "live": "while it runs",
+}
+_SEVERITIES = "error", "warning", "note"
+
+
+def text(document, path, every):
+    """The text of a document that goes to `path`; every: with all objects. Result: bytes."""
+    page = Page(path)
+    if "command" in document:
+        page.line(f"{_ending(document['command'])}.")
+        page.line()
+    remedies = {}
+    for process in document["processes"]:
+        title = clean(process["program"] or "(unnamed)")
+        moment = _MOMENTS[process["recorded"]]
+        page.line(f"{page.styled('bold', title)}, process {process['pid']}, {moment}")
+        page.title("Allocators:")
+        _allocators(page, process)
+        _objects(page, process, every)
+        _routing(page, process)
+        _findings(page, process["findings"])
+        for finding in process["findings"]:
+            remedies.setdefault(finding["rule"], finding)
+    _remedies(page, remedies.values())
+    return page.bytes()
+
+
+def _name(path):
+    return path.rpartition("/")[2]
+
+
+def _ending(command):
+    program = clean(command["arguments"][0])
+    if command["signal"] is None:
+        return f"{program} exited with status {command['status']}"
+    try:
+        number = signal.Signals(command["signal"]).name
+    except ValueError:
+        number = f"signal {command['signal']}"
+    core = " and left a core file" if command["core"] else ""
+    return f"{program} was ended by {number}{core}"
+
+
+# ---- allocators and their users --------------------------------------------------------------
+
+
+def _use(process, allocator):
+    users = allocator["users"]
+    if allocator["heap"]:
+        blocks = process["heap"].get("allocated")
+        return "the heap" + (f", {size(blocks)} in blocks" if blocks is not None else "")
+    if allocator["name"] == "homefree":
+        return "forwards to the heap"
+    if users:
+        return f"used by {users} object{plural(users)}"
+    if allocator["home"]:
+        return "its own; homefree sends its pointers home"
+    return "used by no object" if allocator["name"] in (None, "libc") else "its own"
+
+
+def _allocators(page, process):
+    rows = process["allocators"]
+    for row, following in zip(rows, [*rows[1:], None]):
+        name = clean(row["name"] or "unknown")
+        mapped = f", {size(row['mapped'])} mapped" if row["mapped"] else ""
+        page.line(f"  {name:<10} {clean(row['object'])}: {_use(process, row)}{mapped}")
+        last = following is None or following["object"] != row["object"]
+        if last and row["mapped"] is None and row["mapped_in_object"]:
+            page.line(f"{'':12} {size(row['mapped_in_object'])} mapped by these together")
+
+
+def _kind(each, libcs):
+    """ "silent": an object that calls no allocator by name; "usual": one that allocates from libc,
+    frees to it, and is fully routed."""
+    if not any(each[name] for name in ("malloc", "free", "new", "delete")):
+        return "silent"
+    usual = libcs.issuperset(each["malloc"] + each["free"]) and not each["refused"]
+    return "usual" if usual else "other"
+
+
+def _objects(page, process, every):
+    objects = [each for each in process["objects"] if each["role"] in ("ordinary", "runtime")]
+    libcs = {
+        each["path"] for each in process["objects"] if (each["soname"] or "").startswith("libc.so")
+    }
+    known = {row["object"]: row["name"] for row in reversed(process["allocators"]) if row["name"]}
+    kinds = [_kind(each, libcs) for each in objects]
+    shown = [each for each, kind in zip(objects, kinds) if every or kind == "other"]
+    if shown:
+        page.title("Objects (whose malloc, whose free; slots routed, slots refused):")
+    for each in shown:
+        where = f" (namespace {each['namespace']})" if each["namespace"] else ""
+        owners = ", ".join(
+            ", ".join(clean(known.get(path) or _name(path)) for path in each[function]) or "-"
+            for function in ("malloc", "free")
+        )
+        page.line(f"  {clean(each['path'])}{where}: {owners}; {each['routed']}, {each['refused']}")
+    if not every:
+        usual, silent = kinds.count("usual"), kinds.count("silent")
+        page.line()
+        page.line(
+            f"{usual} {'other ' if shown else ''}object{'s use' if usual != 1 else ' uses'} libc's "
+            f"malloc and free; {silent} use{'s' if silent == 1 else ''} no allocator by name "
+            "(--all lists them)."
+        )
+
+
+def _routing(page, process):
+    if process.get("unseen") is not None:
+        page.line()
+        page.line(f"Not seen: {clean(process['unseen'])}.")
+    objects = process["objects"]
+    many = f"{len(objects)} objects"
+    page.line()
+    if not process.get("homefree", True):
+        page.line(f"Routing: none; homefree is not in this process. {many}.")
+    elif process["routing"] is None:
+        page.line(f"Routing: unknown; {many}.")
+    else:
+        beyond = sum(
+            each["out_of_reach"] is not None and each["role"] != "linker" for each in objects
+        )
+        page.line(
+            f"Routing: {'on' if process['routing'] else 'off'}; {many}, "
+            f"{sum(each['routed'] for each in objects)} slots look up the owner first, "
+            f"{sum(each['refused'] for each in objects)} were left alone, "
+            f"{beyond} object{' is' if beyond == 1 else 's are'} out of reach."
+        )
+    page.line()
+
+
+# ---- findings --------------------------------------------------------------------------------
+
+
+def _worst_first(findings):
+    return sorted(findings, key=lambda finding: _SEVERITIES.index(finding["severity"]))
+
+
+def _findings(page, findings):
+    page.line("Findings:" if findings else "Findings: none.")
+    widest = max((len(finding["rule"]) for finding in findings), default=0)
+    for finding in _worst_first(findings):
+        severity, names = finding["severity"], finding["names"]
+        more = ", ..." if finding["count"] > len(names) else ""
+        page.line(
+            f"  {page.styled(severity, f'{severity:<7}')}  {finding['rule']:<{widest}}  "
+            f"{clean(finding['message'])}{': ' if names else ''}"
+            f"{', '.join(map(clean, names))}{more}"
+        )
+    page.line()
+
+
+def _remedies(page, findings):
+    if not findings:
+        return
+    page.line("What to do:")
+    for finding in _worst_first(findings):
+        page.wrapped(f"  {finding['rule']}: ", finding["remedy"])
+    page.line("'homefree doctor --rules' says why each matters.")
