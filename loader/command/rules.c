@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * See rules.h. Names and messages come from outside and are printed with text.h. Owns nothing.
+ * See rules.h. Owns nothing.
  */
 #include "loader/command/rules.h"
 
 #include "loader/command/command.h"
-#include "loader/command/text.h"
 
-#include <stdlib.h>
-#include <string.h>
+#include <stdio.h>
 
 /* ---- the table of rules --------------------------------------------------------------------- */
 
@@ -74,57 +72,6 @@ void hf_findings_add(struct hf_rule_totals *totals, const struct hf_findings *fi
         totals->severities[rule_of(findings, i)->severity]++;
         totals->found[findings->get(findings->context, i).rule] = true;
     }
-}
-
-/* What a finding says, and the names that it found. */
-static void print_message(FILE *out, const struct hf_finding *finding)
-{
-    hf_text_print(out, finding->message);
-    for (size_t i = 0; i < finding->names_count; i++) {
-        fputs(i == 0 ? ": " : ", ", out);
-        hf_text_print(out, finding->names[i]);
-    }
-    fputs(finding->count > finding->names_count ? ", ..." : "", out);
-}
-
-static void print_finding(FILE *out, const struct hf_findings *findings, size_t index, int widest,
-                          bool coloured)
-{
-    const struct hf_rule_text *rule = rule_of(findings, index);
-    const struct hf_finding finding = findings->get(findings->context, index);
-    fprintf(out, "  %s%-7s%s  %-*s  ", hf_text_style(coloured, (enum hf_text_style)rule->severity),
-            hf_severity_name(rule->severity), hf_text_style(coloured, HF_TEXT_PLAIN), widest,
-            rule->name);
-    print_message(out, &finding);
-    fputc('\n', out);
-}
-
-void hf_findings_print(FILE *out, const struct hf_findings *findings, bool coloured)
-{
-    int widest = 0;
-    for (size_t i = 0; i < findings->count; i++) {
-        const int width = (int)strlen(rule_of(findings, i)->name);
-        widest = width > widest ? width : widest;
-    }
-    for (int severity = HF_SEVERITY_ERROR; severity >= HF_SEVERITY_NOTE; severity--)
-        for (size_t i = 0; i < findings->count; i++)
-            if (rule_of(findings, i)->severity == (enum hf_severity)severity)
-                print_finding(out, findings, i, widest, coloured);
-}
-
-void hf_findings_remedies(FILE *out, const struct hf_rule_table *table,
-                          const struct hf_rule_totals *totals)
-{
-    bool any = false;
-    for (size_t i = 0; i < table->count; i++) {
-        if (!totals->found[i])
-            continue;
-        fputs(any ? "" : "What to do:\n", out);
-        any = true;
-        fprintf(out, "  %s: %s\n", table->rules[i].name, table->rules[i].remedy);
-    }
-    if (any)
-        fprintf(out, "'homefree %s --rules' says why each matters.\n", table->command);
 }
 
 void hf_findings_write(struct hf_json *json, const struct hf_findings *findings)

@@ -52,13 +52,6 @@ struct hf_rule_totals {
 
 void hf_findings_add(struct hf_rule_totals *totals, const struct hf_findings *findings);
 
-/* Prints a line for each finding, the most severe first. */
-void hf_findings_print(FILE *out, const struct hf_findings *findings, bool coloured);
-
-/* Prints the remedies of all findings. */
-void hf_findings_remedies(FILE *out, const struct hf_rule_table *table,
-                          const struct hf_rule_totals *totals);
-
 /* Writes the member "findings" of the open object. */
 void hf_findings_write(struct hf_json *json, const struct hf_findings *findings);
 

@@ -6,10 +6,8 @@
 
 #include "loader/command/utf8.h"
 
+#include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 size_t hf_text_sequence(const unsigned char *at)
 {
@@ -35,19 +33,4 @@ char *hf_text_format(const char *format, va_list arguments)
 {
     char *text = NULL;
     return vasprintf(&text, format, arguments) >= 0 ? text : NULL;
-}
-
-const char *hf_text_style(bool coloured, enum hf_text_style style)
-{
-    static const char *const codes[] = {"\033[36m", "\033[33m", "\033[31m",
-                                        "\033[1m",  "\033[2m",  "\033[m"};
-    return coloured ? codes[style] : "";
-}
-
-bool hf_text_coloured(void)
-{
-    const char *no = getenv("NO_COLOR");
-    const char *terminal = getenv("TERM");
-    return (no == NULL || no[0] == '\0') && isatty(STDOUT_FILENO) &&
-           (terminal == NULL || strcmp(terminal, "dumb") != 0);
 }

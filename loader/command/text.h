@@ -7,7 +7,6 @@
 #define HOMEFREE_LOADER_COMMAND_TEXT_H
 
 #include <stdarg.h>
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -23,20 +22,5 @@ void hf_text_print(FILE *out, const char *text);
 /* The text that printf(3) would print, for the caller to free; NULL without memory, where
  * vasprintf(3) leaves its result undefined. */
 __attribute__((format(printf, 1, 0))) char *hf_text_format(const char *format, va_list arguments);
-
-/* What begins text in a style, and PLAIN ends it; empty where it is not coloured. The first three
- * are the severities. */
-enum hf_text_style {
-    HF_TEXT_NOTE,
-    HF_TEXT_WARNING,
-    HF_TEXT_ERROR,
-    HF_TEXT_BOLD,
-    HF_TEXT_DIM,
-    HF_TEXT_PLAIN
-};
-const char *hf_text_style(bool coloured, enum hf_text_style style);
-
-/* Whether results on stdout may be coloured: stdout is a terminal, and NO_COLOR is not set. */
-bool hf_text_coloured(void);
 
 #endif

@@ -207,7 +207,7 @@ static bool needs_python(const struct request *request)
 
 /* The words for python/homefree/command/inspect.py. */
 struct words {
-    char **values; /* ends with NULL */
+    const char **values; /* ends with NULL */
     size_t count;
     struct hf_keep *keep;
 };
