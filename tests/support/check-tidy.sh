@@ -2,9 +2,9 @@
 # clang-tidy 14 over our own sources, with the compile commands of the build directory given. Later
 # versions know other checks under the same names.
 #
-# check-tidy.sh BUILD-DIRECTORY [--recent]    recent: those that the last 20 commits, or nobody's
-# yet,
-#                                            have changed; all of them are part of tests/long/run
+# check-tidy.sh BUILD-DIRECTORY [--recent]    recent: those that the last 20 commits have changed, or
+#     that are not committed, but for commits that change a word or a line everywhere, which are those
+#     of more than 150 files; all files are part of tests/long/run
 set -eu
 cd "$(dirname "$0")/../.."
 tidy=$(command -v clang-tidy-14 || echo clang-tidy)
@@ -18,12 +18,15 @@ trap 'rm -rf "$commands"' EXIT
 python3 tests/support/tidy_commands.py . "$1" "$commands" >"$commands/files"
 [ -s "$commands/files" ]
 if [ "${2-}" = --recent ]; then
-    since=$(git rev-list --first-parent --max-count=21 HEAD 2>/dev/null | tail -n 1)
-    if [ -z "$since" ] || [ "$since" = "$(git rev-parse HEAD)" ]; then
+    if [ "$(git rev-list --first-parent --max-count=21 HEAD 2>/dev/null | wc -l)" -lt 21 ]; then
         echo "there is no history that says what has changed"
         exit 77
     fi
-    git diff --name-only --relative "$since" | sed "s|^|$PWD/|" >"$commands/changed"
+    {
+        git diff --name-only --relative HEAD
+        git log --first-parent --max-count=20 --name-only --relative --format=format:: |
+            awk -v RS=: -F '\n' 'NF < 150'
+    } | sed "s|^|$PWD/|" >"$commands/changed"
     tr '\0' '\n' <"$commands/files" | grep -Fx -f "$commands/changed" | tr '\n' '\0' \
         >"$commands/recent" || true
     mv "$commands/recent" "$commands/files"
