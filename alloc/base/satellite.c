@@ -61,20 +61,23 @@ static bool stat_directory(const char *directory, struct stat *out)
 
 void hf_satellites_start(void)
 {
-    static char resolved[PATH_MAX]; /* used for a relative path alone */
+    static char path[PATH_MAX];
     const int saved_errno = errno;
     const struct link_map *self = hf_dynlink_find(&opened);
-    const char *path = self != NULL && self->l_name[0] != '\0' ? self->l_name : NULL;
-    if (path != NULL && path[0] != '/')
-        path = realpath(path, resolved);
-    char directory[PATH_MAX];
-    struct stat file, around;
-    if (path != NULL && stat(path, &file) == 0 && directory_of(path, directory) &&
-        stat_directory(directory, &around)) {
-        home.path = path;
-        home.owner = file.st_uid;
-        home.device = around.st_dev;
-        home.directory = around.st_ino;
+    const char *name = self != NULL ? self->l_name : "";
+    const bool known = name[0] == '/' ? memccpy(path, name, '\0', sizeof path) != NULL
+                                      : name[0] != '\0' && realpath(name, path) != NULL;
+    struct stat file, directory;
+    if (known && stat(path, &file) == 0) {
+        char *slash = strrchr(path, '/');
+        *slash = '\0';
+        if (stat_directory(path, &directory)) {
+            home.path = path;
+            home.owner = file.st_uid;
+            home.device = directory.st_dev;
+            home.directory = directory.st_ino;
+        }
+        *slash = '/';
     }
     errno = saved_errno;
 }

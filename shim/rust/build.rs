@@ -5,7 +5,7 @@
 //! scripts:
 //!
 //! - `DEP_HOMEFREE_LINK_ARG`: one linker argument by which a module finds the heap when it is
-//! loaded
+//!   loaded
 //! - `DEP_HOMEFREE_INCLUDE`: the directory of the C headers, if the installation has them
 //! - `DEP_HOMEFREE_LIBRARY`: the directory of the installed library
 
