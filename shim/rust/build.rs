@@ -4,8 +4,7 @@
 //! For the crates that depend on this one, Cargo hands on as environment variables of their build
 //! scripts:
 //!
-//! - `DEP_HOMEFREE_LINK_ARG`: one linker argument by which a module finds the heap when it is
-//!   loaded
+//! - `DEP_HOMEFREE_LINK_ARG`: one linker argument by which a module finds the heap when it is loaded
 //! - `DEP_HOMEFREE_INCLUDE`: the directory of the C headers, if the installation has them
 //! - `DEP_HOMEFREE_LIBRARY`: the directory of the installed library
 
@@ -21,8 +20,7 @@ const SHIM: &str = "libhomefree_shim.a";
 const MISSING: &str = "homefree.needs";
 
 /// What tells where homefree lies: one line each for the library's directory, the headers' and the
-/// stub's; the last two may be empty. Nothing is imported, since a broken installation has a place
-/// too.
+/// stub's; the last two may be empty. Nothing is imported, since a broken installation has a place too.
 const ASK_PYTHON: &str = "
 import importlib.util, os, sys
 if '' in sys.path:

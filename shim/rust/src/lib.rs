@@ -8,49 +8,42 @@
 //! # assert!(homefree::owns(&*Box::new(1)));
 //! ```
 //!
-//! That line is all that the source needs. C code that is compiled into the same module (by the
-//! `cc` crate, say) allocates from the heap too, without a change; C++ code does with the feature
-//! `cxx`. Nothing of homefree is exported.
+//! That line is all that the source needs. C code that is compiled into the same module (by the `cc`
+//! crate, say) allocates from the heap too, without a change; C++ code does with the feature `cxx`.
+//! Nothing of homefree is exported.
 //!
 //! # What crosses
 //!
 //! | from | to | how |
 //! |---|---|---|
-//! | Rust | C, C++, Python, NumPy, another module | `Box::into_raw`, `CString::into_raw`, a leaked
-//! `Vec`; they call `free`, `delete` of a type without a destructor, `PyMem_RawFree` | | C and all
-//! of these | Rust | `Box::from_raw`, `CString::from_raw`, `Vec::from_raw_parts`, or [`free`] | |
-//! Rust | Rust code in another module that uses this crate | the same, in both directions |
+//! | Rust | C, C++, Python, NumPy, another module | `Box::into_raw`, `CString::into_raw`, a leaked `Vec`; they call `free`, `delete` of a type without a destructor, `PyMem_RawFree` |
+//! | C and all of these | Rust | `Box::from_raw`, `CString::from_raw`, `Vec::from_raw_parts`, or [`free`] |
+//! | Rust | Rust code in another module that uses this crate | the same, in both directions |
 //!
 //! Rules that stay, because they are Rust's and not the allocator's:
 //!
-//! - **Destructors.** `free` frees one block. What a value owns besides is leaked, and its `Drop`
-//! does
+//! - **Destructors.** `free` frees one block. What a value owns besides is leaked, and its `Drop` does
 //!   not run. Hand out memory (`Box<[f64]>`, `CString`), not values that own other values.
-//! - **Layout.** `Box::from_raw` and `Vec::from_raw_parts` must be given the type that is in the
-//! block, and the capacity that the block was allocated with. The size itself is not trusted, but
-//! compared:
+//! - **Layout.** `Box::from_raw` and `Vec::from_raw_parts` must be given the type that is in the block,
+//!   and the capacity that the block was allocated with. The size itself is not trusted, but compared:
 //!   a layout of another size class than the block's ends the process, and with
 //!   `HOMEFREE_CONF=checks:full` every other layout does.
-//! - **Nothing is not a block.** A `Box` of a zero-sized type and an empty `Vec` have no memory:
-//! their
+//! - **Nothing is not a block.** A `Box` of a zero-sized type and an empty `Vec` have no memory: their
 //!   pointer dangles, and C must not free it. Give C a null pointer then.
-//! - **Names.** `String` and `Vec` have no fixed layout; do not hand the structs themselves to
-//! another
+//! - **Names.** `String` and `Vec` have no fixed layout; do not hand the structs themselves to another
 //!   module. Pointer, length and capacity cross.
 //! - **Types of Rust in two modules** are the same only if one compiler built both with the same
 //!   definition, as without homefree.
 //!
-//! Rust's documentation asks that a block given to `Box::from_raw` was allocated by the global
-//! allocator. With [`Homefree`] as the global allocator, a block of C's is freed by the same call
-//! as a block of Rust's: [`GlobalAlloc::dealloc`] sends each to its owner. [`free`] makes no such
-//! demand at all.
+//! Rust's documentation asks that a block given to `Box::from_raw` was allocated by the global allocator.
+//! With [`Homefree`] as the global allocator, a block of C's is freed by the same call as a block of
+//! Rust's: [`GlobalAlloc::dealloc`] sends each to its owner. [`free`] makes no such demand at all.
 //!
 //! # Building
 //!
-//! The build script finds the installed homefree: in the directory that `HOMEFREE_LIB_DIR` names,
-//! in the Python that the module is built for (`PYO3_PYTHON`, an active virtual environment,
-//! `python3`), or by pkg-config. See the crate's README for how a Python module then finds the
-//! heap.
+//! The build script finds the installed homefree: in the directory that `HOMEFREE_LIB_DIR` names, in the
+//! Python that the module is built for (`PYO3_PYTHON`, an active virtual environment, `python3`), or by
+//! pkg-config. See the crate's README for how a Python module then finds the heap.
 //!
 //! # Platforms
 //!
@@ -112,8 +105,8 @@ unsafe fn aligned(layout: Layout) -> *mut u8 {
     sys::hf_aligned_alloc(layout.align(), layout.size()) as *mut u8
 }
 
-// SAFETY: the blocks are the heap's, live until they are freed, and have the layout asked for.
-// Nothing here unwinds.
+// SAFETY: the blocks are the heap's, live until they are freed, and have the layout asked for. Nothing
+// here unwinds.
 unsafe impl GlobalAlloc for Homefree {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
@@ -176,8 +169,8 @@ pub unsafe fn free<T: ?Sized>(block: *mut T) {
     sys::hf_free(block as *mut c_void)
 }
 
-/// How many bytes of a block may be used, whoever allocated it: at least what was asked for, and 0
-/// for null.
+/// How many bytes of a block may be used, whoever allocated it: at least what was asked for, and 0 for
+/// null.
 ///
 /// # Safety
 ///

@@ -20,8 +20,7 @@ use core::sync::atomic::Ordering;
 /// ```
 #[inline]
 pub fn owns<T: ?Sized>(ptr: *const T) -> bool {
-    // SAFETY: the variable lives as long as the process; libhomefree writes it before other code
-    // runs.
+    // SAFETY: the variable lives as long as the process; libhomefree writes it before other code runs.
     let region = unsafe { &sys::hf_region_range };
     let address = ptr as *const u8 as usize;
     address.wrapping_sub(region.base.load(Ordering::Relaxed)) < region.size.load(Ordering::Relaxed)

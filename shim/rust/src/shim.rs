@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Keeps the shim's functions in what is linked, so that C code of other crates in the same module
-//! allocates from the heap too. A linker takes members of an archive only while somebody wants
-//! them, and the archives of those crates, and Rust's own, may come later on its command line.
+//! allocates from the heap too. A linker takes members of an archive only while somebody wants them,
+//! and the archives of those crates, and Rust's own, may come later on its command line.
 //!
 //! Older compilers (1.63) drop the `#[used]` variables of a dependency; therefore `keep`, which
 //! allocating calls.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The functions of libhomefree that this crate calls, as `homefree/alloc.h`, `homefree/owner.h`
-//! and `homefree/base.h` declare them. The headers say what each does.
+//! The functions of libhomefree that this crate calls, as `homefree/alloc.h`, `homefree/owner.h` and
+//! `homefree/base.h` declare them. The headers say what each does.
 
 #![allow(non_camel_case_types)]
 

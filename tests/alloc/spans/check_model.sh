@@ -4,7 +4,7 @@
 #
 # usage: check_model.sh [SECONDS]
 #     without SECONDS: small bounds, all of them searched whole, in about 20 seconds
-# with SECONDS: larger bounds, one after the other, until the time is over; a search that time or
+#     with SECONDS: larger bounds, one after the other, until the time is over; a search that time or
 #     memory (MEGABYTES, 8000 unless the environment says otherwise) end before it is whole is no
 #     failure
 #

@@ -3,9 +3,8 @@
 # a Linux system, runs the tests, and switches the machine off. The kernel's command line says
 # where:
 #
-# homefree.tree=DIRECTORY   where the second disk is mounted: the path that the tree has on the
-# host,
-#                          because the build directory names absolute paths
+#   homefree.tree=DIRECTORY  where the second disk is mounted: the path that the tree has on the
+#                            host, because the build directory names absolute paths
 #   homefree.tests=FILE    the arguments of run_tests.py, one a line, on that disk
 export PATH=/usr/local/bin:/usr/bin:/usr/sbin HOME=/root LANG=C.UTF-8
 mount -t proc proc /proc
