@@ -143,7 +143,7 @@ static void find(struct search *search, const char *name)
     if (home.path == NULL || !directory_of(home.path, search->directory))
         return;
     if (!is_still_home(search->directory)) {
-        (void)find_in(search, search->directory, name);
+        (void)find_in(search, search->directory, name); /* for the path that is told */
         search->problem = "its directory is not the one that libhomefree was loaded from";
     } else if (!find_in(search, search->directory, name) &&
                realpath(home.path, search->real) != NULL &&
@@ -222,6 +222,14 @@ static const struct hf_satellite_entry *load(const char *path, const char *name,
     return *problem == NULL ? entry : NULL;
 }
 
+static bool is_listed(const struct hf_satellite *satellite)
+{
+    const struct hf_satellite *at = opened.first;
+    while (at != NULL && at != satellite)
+        at = at->next;
+    return at != NULL;
+}
+
 /* Returns false if the system does not let the tables be written. */
 static bool begin(struct hf_satellite *satellite, const struct hf_satellite_entry *entry)
 {
@@ -233,7 +241,7 @@ static bool begin(struct hf_satellite *satellite, const struct hf_satellite_entr
         const void *functions = entry->begin(satellite->core);
         done = functions != NULL && hf_seal_open(&seal);
         if (done) {
-            if (satellite->entry == NULL) { /* else this was forked in the middle */
+            if (!is_listed(satellite)) { /* else this was forked in the middle */
                 satellite->entry = entry;
                 satellite->next = opened.first;
                 __atomic_store_n(&opened.first, satellite, __ATOMIC_RELEASE);

@@ -7,6 +7,7 @@ State: none.
 
 import signal
 
+from . import findings
 from .terminal import Page, clean, plural, size
 
 _MOMENTS = {
@@ -16,7 +17,6 @@ _MOMENTS = {
     "asked": "on request",
     "live": "while it runs",
 }
-_SEVERITIES = "error", "warning", "note"
 
 
 def text(document, path, every):
@@ -34,10 +34,13 @@ def text(document, path, every):
         _allocators(page, process)
         _objects(page, process, every)
         _routing(page, process)
-        _findings(page, process["findings"])
+        page.line("Findings:" if process["findings"] else "Findings: none.")
+        findings.lines(page, process["findings"], _message)
+        page.line()
         for finding in process["findings"]:
             remedies.setdefault(finding["rule"], finding)
-    _remedies(page, remedies.values())
+    worst = findings.worst_first(remedies.values())
+    findings.remedies(page, {each["rule"]: each["remedy"] for each in worst}, "doctor")
     return page.bytes()
 
 
@@ -145,31 +148,7 @@ def _routing(page, process):
     page.line()
 
 
-# ---- findings --------------------------------------------------------------------------------
-
-
-def _worst_first(findings):
-    return sorted(findings, key=lambda finding: _SEVERITIES.index(finding["severity"]))
-
-
-def _findings(page, findings):
-    page.line("Findings:" if findings else "Findings: none.")
-    widest = max((len(finding["rule"]) for finding in findings), default=0)
-    for finding in _worst_first(findings):
-        severity, names = finding["severity"], finding["names"]
-        more = ", ..." if finding["count"] > len(names) else ""
-        page.line(
-            f"  {page.styled(severity, f'{severity:<7}')}  {finding['rule']:<{widest}}  "
-            f"{clean(finding['message'])}{': ' if names else ''}"
-            f"{', '.join(map(clean, names))}{more}"
-        )
-    page.line()
-
-
-def _remedies(page, findings):
-    if not findings:
-        return
-    page.line("What to do:")
-    for finding in _worst_first(findings):
-        page.wrapped(f"  {finding['rule']}: ", finding["remedy"])
-    page.line("'homefree doctor --rules' says why each matters.")
+def _message(finding):
+    names = finding["names"]
+    more = ", ..." if finding["count"] > len(names) else ""
+    return finding["message"] + (": " if names else "") + ", ".join(names) + more

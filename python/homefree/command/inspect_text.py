@@ -9,10 +9,9 @@ State: none.
 
 import os
 
+from . import findings
 from .terminal import Page, clean, plural
 
-_SEVERITIES = "error", "warning", "note"
-_MORE = "'homefree inspect --rules' says why each matters."
 _OBJECTS_MAX = 10  # of each rule
 _CLEAN_MAX = 20
 _NAMES_BRIEF = 2
@@ -128,11 +127,7 @@ def _by_object(page, files):
     for file in files:
         _object(page, file)
         remedies.update((finding["rule"], finding["remedy"]) for finding in file["findings"])
-    if remedies:
-        page.line("What to do:")
-        for rule, remedy in remedies.items():
-            page.wrapped(f"  {rule}: ", remedy)
-        page.line(_MORE)
+    findings.remedies(page, remedies, "inspect")
 
 
 def _object(page, file):
@@ -141,13 +136,8 @@ def _object(page, file):
     if file["module"] is not None:
         what = f"Python module {clean(file['module'])}"
     page.line(f"  {what}, {file['machine']}{_homefree(file)}")
-    findings = sorted(file["findings"], key=lambda finding: _SEVERITIES.index(finding["severity"]))
-    widest = max((len(finding["rule"]) for finding in findings), default=0)
-    for finding in findings:
-        severity = finding["severity"]
-        start = f"{page.styled(severity, f'{severity:7}')}  {finding['rule']:{widest}}"
-        page.line(f"  {start}  {clean(message(finding))}")
-    if not findings:
+    findings.lines(page, file["findings"], message)
+    if not file["findings"]:
         page.line("  clean")
     page.line()
 
@@ -179,7 +169,12 @@ def _by_rule(page, inspected, base):
         """What makes the command fail comes first, then what is more severe."""
         _, finding = rules[rule][0]
         rank = inspected.rank(finding)
-        return rank is None, _SEVERITIES.index(finding["severity"]), rank or 0, -len(rules[rule])
+        return (
+            rank is None,
+            findings.SEVERITIES.index(finding["severity"]),
+            rank or 0,
+            -len(rules[rule]),
+        )
 
     for rule in sorted(rules, key=grave):
         severity = rules[rule][0][1]["severity"]
@@ -194,7 +189,7 @@ def _by_rule(page, inspected, base):
         page.line(f"Notes: {told}; --all shows them.")
     if rules:
         page.line()
-        page.line(_MORE)
+        page.line(findings.why("inspect"))
 
 
 def _objects(found):

@@ -174,6 +174,14 @@ class Documents(GateTest):
             place = relative["runs"][0]["results"][0]["locations"][0]
             self.assertEqual(place["physicalLocation"]["artifactLocation"]["uri"], "it.so")
 
+    def test_the_document_is_the_same_whoever_writes_it(self):
+        """The command for objects alone, Python beside another form."""
+        paths = self.bad, self.good, "/nowhere"
+        alone = inspect("--json", *paths)
+        beside = inspect("--json", "--junit", self.directory / "out.xml", *paths)
+        self.assertEqual(alone.returncode, beside.returncode)
+        self.assertEqual(alone.stdout, beside.stdout)
+
     def test_one_form_on_stdout(self):
         printed = inspect(self.bad, "--junit", "-").stdout
         self.assertTrue(printed.startswith(b"<?xml"))
