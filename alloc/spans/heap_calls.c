@@ -212,7 +212,7 @@ int hf_heap_count(struct hf_heap_numbers *out)
         .metadata = spans.metadata + pages.books,
         .arenas = spans.locals != 0 ? (unsigned)spans.locals : 1,
     };
-    out->resident = pages.taken + pages.unused + large.moved + out->metadata;
+    out->resident = pages.taken + pages.unused + large.moved + out->metadata - spans.clean;
     hf_gate_leave(&pass);
     return 0;
 }

@@ -119,6 +119,14 @@ void hf_locals_keep(struct hf_local *local)
     }
 }
 
+size_t hf_locals_warm_spans(void)
+{
+    size_t spans = 0;
+    for (const struct hf_local *local = warm; local != NULL; local = local->next)
+        spans += local->spans;
+    return spans;
+}
+
 /* The one that has waited longest leaves its spans to others. False if there is none. */
 static bool cool(void)
 {

@@ -20,8 +20,9 @@ struct hf_local *hf_locals_take(void);
 void hf_locals_keep(struct hf_local *local);
 /* Whether hf_locals_take() would make one. */
 bool hf_locals_none_waits(void);
-/* How many there are. */
+/* How many there are; how many spans those have that are warm. */
 uint64_t hf_locals_count(void);
+size_t hf_locals_warm_spans(void);
 
 /* For whoever lacks a span: the spans of one that no thread has go to all. False if none has any.
  */

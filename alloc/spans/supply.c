@@ -56,6 +56,14 @@ void hf_spans_trim_much(void)
     hf_spans_unlock();
 }
 
+size_t hf_spans_warm(void)
+{
+    hf_spans_lock();
+    const size_t spans = hf_locals_warm_spans();
+    hf_spans_unlock();
+    return spans * HF_UNIT;
+}
+
 /* ---- looking ---- */
 
 static bool count_span(void *context, struct hf_span *span)
@@ -77,7 +85,7 @@ struct hf_spans_count hf_spans_count(void)
 {
     hf_spans_lock();
     struct hf_spans_count count = {
-        .unused = hf_units_unused(),
+        .clean = hf_units_clean(),
         .metadata = hf_metadata_bytes(),
         .locals = hf_locals_count(),
     };

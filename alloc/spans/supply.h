@@ -16,13 +16,15 @@ struct hf_span *hf_span_get(struct hf_local *local, unsigned class);
 void hf_spans_trim(bool all);
 /* The latter, if that is much. */
 void hf_spans_trim_much(void);
+/* Bytes in spans of local heaps that wait for another thread, at least. */
+size_t hf_spans_warm(void);
 
 struct hf_spans_count {
     uint64_t blocks;   /* live ones */
     uint64_t live;     /* bytes in them */
     uint64_t spans;    /* that somebody owns */
     uint64_t active;   /* their bytes */
-    uint64_t unused;   /* bytes of units that no span has */
+    uint64_t clean;    /* bytes of units that no span has, and that have no memory */
     uint64_t metadata; /* bytes */
     uint64_t locals;
 };

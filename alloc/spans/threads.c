@@ -98,9 +98,10 @@ static void end(void *argument)
         hf_spans_lock();
         hf_locals_unlink(&living, local); /* hf_local_slow() no longer finds the slot */
         hf_local_here = &hf_local_ended;
+        const bool last = living == NULL || (living->next == NULL && living->thread == process);
         hf_spans_unlock();
         keep(local);
-        hf_tick_at_end();
+        hf_tick_at_end(last);
         hf_gate_leave(&pass);
     } else {
         static struct hf_local *none;

@@ -32,8 +32,9 @@ static struct {
     size_t lately[WINDOWS]; /* the same of those before */
     size_t limit;           /* below it, what is not live is given back */
 } kinds[KINDS];
-static unsigned windows;      /* ended */
-static uint64_t earning_from; /* the time since then pays for it */
+static unsigned windows;              /* ended */
+static uint64_t earning_from;         /* the time since then pays for it */
+static uint64_t earning_from_for_end; /* the same for a last thread's end, in processor time */
 
 static size_t live(int kind)
 {
@@ -73,12 +74,13 @@ void hf_tick(void)
     hf_pages_settle();
 }
 
-/* False: too little, or too early. */
-static bool give_back(void)
+/* False: too little, or, by that clock, too early. `warm`: bytes in spans that wait for another
+ * thread. */
+static bool give_back(size_t warm, clockid_t id, uint64_t *earning)
 {
-    const uint64_t clock = hf_clock(CLOCK_MONOTONIC_COARSE);
-    const uint64_t from = __atomic_load_n(&earning_from, __ATOMIC_RELAXED);
-    const size_t unused = hf_pages_unused() + hf_units_unused() + hf_large_cache_kept();
+    const uint64_t clock = hf_clock(id);
+    const uint64_t from = __atomic_load_n(earning, __ATOMIC_RELAXED);
+    const size_t unused = hf_pages_unused() + hf_units_unused() + hf_large_cache_kept() + warm;
     const uint64_t costs = unused / 1024 * (UNMAPPED + FAULTED);
     if (unused < LEAST || unused < (live(SPANS) + live(LARGE)) / PART ||
         clock < from + unused / 1024 * UNMAPPED)
@@ -91,8 +93,7 @@ static bool give_back(void)
     hf_pages_purge();
     /* What has been earned is good for a second time, as the program goes on to leave. */
     const uint64_t saved = clock - 2 * costs;
-    __atomic_store_n(&earning_from, (from + 2 * costs > clock ? from : saved) + costs,
-                     __ATOMIC_RELAXED);
+    __atomic_store_n(earning, (from + 2 * costs > clock ? from : saved) + costs, __ATOMIC_RELAXED);
     return true;
 }
 
@@ -103,14 +104,17 @@ void hf_tick_freed(void)
         if (HF_LIKELY(now >= __atomic_load_n(&kinds[kind].least, __ATOMIC_RELAXED)))
             continue;
         __atomic_store_n(&kinds[kind].least, now, __ATOMIC_RELAXED);
-        if (HF_UNLIKELY(now < __atomic_load_n(&kinds[kind].limit, __ATOMIC_RELAXED)) && give_back())
+        if (HF_UNLIKELY(now < __atomic_load_n(&kinds[kind].limit, __ATOMIC_RELAXED)) &&
+            give_back(0, CLOCK_MONOTONIC_COARSE, &earning_from))
             __atomic_store_n(&kinds[kind].limit, now / 2, __ATOMIC_RELAXED);
     }
 }
 
-void hf_tick_at_end(void)
+void hf_tick_at_end(bool last)
 {
     hf_tick();
+    if (last && give_back(hf_spans_warm(), CLOCK_PROCESS_CPUTIME_ID, &earning_from_for_end))
+        return;
     hf_spans_trim_much();
     hf_pages_leave();
 }

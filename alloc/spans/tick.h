@@ -6,6 +6,8 @@
 #ifndef HOMEFREE_ALLOC_SPANS_TICK_H
 #define HOMEFREE_ALLOC_SPANS_TICK_H
 
+#include <stdbool.h>
+
 /* Does so once in each window of time; otherwise reads a coarse clock. Inside the gate, without a
  * lock of the heap. */
 void hf_tick(void);
@@ -14,7 +16,8 @@ void hf_tick(void);
  * a local heap. */
 void hf_tick_freed(void);
 
-/* The same for a thread that ends, after which nobody may come along. */
-void hf_tick_at_end(void);
+/* The same for a thread that ends, after which nobody may come along; `last`: no other one but
+ * the process's first uses the heap. */
+void hf_tick_at_end(bool last);
 
 #endif

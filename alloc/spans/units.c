@@ -33,12 +33,12 @@ static struct granule *table;
  * when there is no other, so that they can go back. */
 enum { WHOLE = HF_UNITS_MOST + 1 };
 static struct granule *lists[WHOLE + 1];
-static size_t all, unused; /* units; both read without the lock, too */
+static size_t all, unused;  /* units; both read without the lock, too */
+static size_t unused_dirty; /* those of the unused that may have memory; the same */
 /* Local heaps. Each has spans of its own that are partly used, so that huge pages would hold much
  * that is not, unless there is more for each of them. */
 enum { USERS_MOST = 8 };
 static size_t users = 1;
-static size_t clean_ones; /* of the unused, so many were left after the last full trim */
 
 /* Pieces: an eighth of what there is, at least 256 KiB, so that a small program stays small, and
  * at most a granule. As much may be free before whole pieces go back at once. */
@@ -55,6 +55,13 @@ static struct granule *granule_of(const char *at, unsigned *unit)
     const size_t offset = (uintptr_t)at - hf_region.base;
     *unit = (unsigned)(offset >> HF_LG_UNIT) % 64;
     return &table[offset >> LG_GRANULE];
+}
+
+static void count_dirty(uint64_t mask, bool more)
+{
+    const size_t units = (size_t)__builtin_popcountll(mask);
+    __atomic_store_n(&unused_dirty, more ? unused_dirty + units : unused_dirty - units,
+                     __ATOMIC_RELAXED);
 }
 
 /* `units` bits, the lowest of which is that of a unit. */
@@ -144,7 +151,11 @@ static bool more(unsigned units)
     granule->pieces |= (uint64_t)1 << unit;
     granule->free |= mask;
     granule->rested &= ~mask;
-    granule->dirty = fresh ? granule->dirty & ~mask : granule->dirty | mask; /* who knows */
+    granule->dirty &= ~mask;
+    if (!fresh) { /* who knows */
+        granule->dirty |= mask;
+        count_dirty(mask, true);
+    }
     if (fresh && size == HF_PAGE_2M &&
         hf_present_ahead(all * HF_UNIT / users, hf_pages_taken()) >= size)
         hf_present_huge(at, size);
@@ -234,10 +245,10 @@ char *hf_units_take(unsigned units)
     const unsigned unit = choose(runs_of(granule->free, units));
     const uint64_t mask = bits(unit, units);
     const bool fresh = (granule->dirty & mask) == 0;
+    count_dirty(granule->dirty & mask, false);
     granule->free &= ~mask;
     granule->dirty |= mask;
     __atomic_store_n(&unused, unused - units, __ATOMIC_RELAXED);
-    clean_ones = clean_ones < unused ? clean_ones : unused;
     enlist(granule);
     char *at = address_of(granule, unit);
     if (HF_LIKELY(hf_hardened == 0))
@@ -268,6 +279,7 @@ static void give_pieces(struct granule *granule, uint64_t among)
         if ((among & mask) != mask ||
             HF_UNLIKELY(!open_units(address_of(granule, unit), end - unit)))
             continue;
+        count_dirty(granule->dirty & mask, false);
         granule->have &= ~mask;
         granule->pieces &= ~mask;
         granule->free &= ~mask;
@@ -285,6 +297,7 @@ void hf_units_give(char *at, unsigned units)
     struct granule *granule = granule_of(at, &unit);
     granule->free |= bits(unit, units);
     granule->rested &= ~bits(unit, units);
+    count_dirty(bits(unit, units), true);
     __atomic_store_n(&unused, unused + units, __ATOMIC_RELAXED);
     if (unused > MOST + all / SHARE)
         give_pieces(granule, granule->free);
@@ -294,6 +307,7 @@ void hf_units_give(char *at, unsigned units)
 /* Gives the memory of units back to the system, neighbours at once. */
 static void clean(struct granule *granule, uint64_t mask)
 {
+    count_dirty(mask, false);
     granule->dirty &= ~mask;
     while (mask != 0) {
         const unsigned unit = (unsigned)__builtin_ctzll(mask);
@@ -315,18 +329,23 @@ void hf_units_trim(bool everything)
             granule->rested = granule->free;
             enlist(granule); /* in the list of a shorter run, or in none */
         }
-    if (everything)
-        clean_ones = unused;
 }
 
 bool hf_units_are_idle(void)
 {
-    return unused > clean_ones + (size_t)4 * MOST && unused > all / 2;
+    return unused_dirty > (size_t)4 * MOST && unused > all / 2;
 }
 
 uint64_t hf_units_unused(void)
 {
-    return (uint64_t)__atomic_load_n(&unused, __ATOMIC_RELAXED) << HF_LG_UNIT;
+    return (uint64_t)__atomic_load_n(&unused_dirty, __ATOMIC_RELAXED) << HF_LG_UNIT;
+}
+
+uint64_t hf_units_clean(void)
+{
+    const size_t left = __atomic_load_n(&unused, __ATOMIC_RELAXED);
+    const size_t dirty = __atomic_load_n(&unused_dirty, __ATOMIC_RELAXED);
+    return left > dirty ? (uint64_t)(left - dirty) << HF_LG_UNIT : 0;
 }
 
 size_t hf_units_used(void)

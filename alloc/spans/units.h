@@ -38,11 +38,13 @@ void hf_units_give(char *at, unsigned units);
  * the memory of other units to the system. */
 void hf_units_trim(bool all);
 
-/* Whether most units are free, and many since hf_units_trim() gave all back. */
+/* Whether most units are free, and many of those may have memory. */
 bool hf_units_are_idle(void);
 
-/* Bytes of units that no span has, or that one has, about. No lock. */
+/* Bytes of units that no span has, and that may have memory, or have none; and of those that a
+ * span has, about. No lock. */
 uint64_t hf_units_unused(void);
+uint64_t hf_units_clean(void);
 size_t hf_units_used(void);
 
 #endif

@@ -4,6 +4,7 @@
 #include "suite.h"
 
 #include <homefree/homefree.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -73,6 +74,37 @@ START_TEST(small_blocks_go_back)
 }
 END_TEST
 
+static void *replace(void *unused)
+{
+    enum { SLOTS = 2000, TIMES = 300000, MOST = 16384 };
+    char **slots = calloc(SLOTS, sizeof *slots);
+    must(slots != NULL);
+    for (size_t i = 0; i < TIMES; i++) {
+        const size_t size = 16 + i * 7919 % (MOST - 16);
+        char **slot = &slots[i * 104729 % SLOTS];
+        hf_free(*slot);
+        must((*slot = hf_malloc(size)) != NULL);
+        memset(*slot, 1, size);
+    }
+    for (size_t i = 0; i < SLOTS; i++)
+        hf_free(slots[i]);
+    free(slots);
+    return unused;
+}
+
+/* They end, and whoever is left has no occasion to give anything back. */
+START_TEST(what_threads_leave_goes_back)
+{
+    pthread_t threads[2];
+    const size_t before = resident();
+    for (int i = 0; i < 2; i++)
+        must(pthread_create(&threads[i], NULL, replace, NULL) == 0);
+    for (int i = 0; i < 2; i++)
+        must(pthread_join(threads[i], NULL) == 0);
+    must(resident() < before + 4 * MIB);
+}
+END_TEST
+
 /* A program that uses as much again and again does not take page faults for it all the time. */
 START_TEST(what_is_reused_stays)
 {
@@ -96,5 +128,6 @@ END_TEST
 
 int main(void)
 {
-    return RUN_SUITE(large_blocks_go_back, small_blocks_go_back, what_is_reused_stays);
+    return RUN_SUITE(large_blocks_go_back, small_blocks_go_back, what_threads_leave_goes_back,
+                     what_is_reused_stays);
 }

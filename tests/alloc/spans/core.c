@@ -26,8 +26,9 @@ void hf_tick_freed(void)
 {
 }
 
-void hf_tick_at_end(void)
+void hf_tick_at_end(bool last)
 {
+    (void)last;
 }
 void hf_heap_catch_up(void)
 {

@@ -225,12 +225,12 @@ static void stacks_keep_no_spans_from_others(void *unused)
     core_start(REGION);
     for (size_t i = 0; i < BLOCKS; i++)
         must((blocks[i] = core_take(SIZE)) != NULL);
-    const uint64_t before = count().active + count().unused;
+    const uint64_t before = hf_pages_taken();
     for (size_t first = 0; first < HF_UNIT / SIZE; first++)
         for (size_t i = first; i < BLOCKS; i += HF_UNIT / SIZE)
             must(core_give(blocks[i]) == -1);
     fill((size_t)BLOCKS * SIZE, OTHER, &list);
-    must(count().active + count().unused < before + before / 2);
+    must(hf_pages_taken() < before + before / 2);
 }
 
 static void run(void (*body)(void *))
