@@ -191,6 +191,9 @@ struct hf_heap_numbers {
 /* Returns 0, or a negative errno: -ENOMEM if there is no memory to count, -EAGAIN if another
  * thread's fork takes long. */
 int hf_heap_count(struct hf_heap_numbers *out);
+/* Gives back to the system what is unused, but for what other threads have at hand. Returns 0, or
+ * -EAGAIN: another thread's fork takes long. */
+int hf_heap_trim(void);
 
 /* Heaps of one's own and the walk (homefree/heap.h); NULL if there are none. */
 struct hf_heap;

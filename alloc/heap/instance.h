@@ -74,6 +74,7 @@ struct hf_instance_functions {
     const struct hf_foreign_functions *foreign;
     bool (*publish)(struct hf_region_range *range); /* heap/region.h */
     const struct hf_heaps_functions *(*heaps)(void);
+    int (*trim)(hf_trim_visitor *visit, void *context);
 };
 
 /*

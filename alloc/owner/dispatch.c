@@ -131,6 +131,31 @@ size_t hf_foreign_call_usable_size(const struct hf_foreign_allocator *allocator,
     return allocator->usable_size != NULL ? allocator->usable_size(ptr) : 0;
 }
 
+bool hf_foreign_call_trim(const struct hf_foreign_allocator *allocator)
+{
+    /* jemalloc's own name for all arenas (MALLCTL_ARENAS_ALL of jemalloc_macros.h). */
+    static const char *const all[] = {"thread.tcache.flush", "arena.4096.purge"};
+    switch (allocator->trim_form) {
+    case HF_TRIM_ALL:
+        ((void (*)(void))allocator->trim)();
+        break;
+    case HF_TRIM_FORCE:
+        ((void (*)(bool))allocator->trim)(true);
+        break;
+    case HF_TRIM_COMMAND:
+        (void)((int (*)(int, void *))allocator->trim)(0, NULL);
+        break;
+    case HF_TRIM_MALLCTL:
+        for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+            (void)((int (*)(const char *, void *, size_t *, void *, size_t))allocator->trim)(
+                all[i], NULL, NULL, NULL, 0);
+        break;
+    case HF_TRIM_NONE:
+        return false;
+    }
+    return true;
+}
+
 /* Whether an address lies where the region has yet to grow, and nothing of others is there. */
 static bool is_nobodys(const void *ptr)
 {

@@ -25,6 +25,8 @@ void hf_foreign_call_delete(const struct hf_foreign_allocator *allocator, enum h
                             void *ptr, size_t alignment, const void *caller);
 void *hf_foreign_call_realloc(const struct hf_foreign_allocator *allocator, void *ptr, size_t size,
                               const void *caller);
+/* Asks for unused memory to be given back to the system. False: there is no function for that. */
+bool hf_foreign_call_trim(const struct hf_foreign_allocator *allocator);
 size_t hf_foreign_call_usable_size(const struct hf_foreign_allocator *allocator, const void *ptr,
                                    const void *caller);
 

@@ -50,6 +50,14 @@ enum hf_free_form {
     HF_FREE_RESIZE, /* void *f(void *, size_t), called with 0 where that is known to free */
     HF_FREE_HOSTED  /* pages of a hosted allocator outside the region: its own functions */
 };
+/* How to ask it to give unused memory back to the system. */
+enum hf_trim_form {
+    HF_TRIM_NONE,    /* no function is known */
+    HF_TRIM_ALL,     /* void f(void) */
+    HF_TRIM_FORCE,   /* void f(bool), called with true */
+    HF_TRIM_COMMAND, /* int f(int, void *), called with 0 and NULL */
+    HF_TRIM_MALLCTL  /* jemalloc's mallctl() */
+};
 /* Where a foreign allocator's functions were found. */
 enum hf_foreign_found {
     HF_FOUND_NOTHING,
@@ -87,6 +95,9 @@ struct hf_foreign_allocator {
     const struct hf_hosted *hosted; /* for HF_FREE_HOSTED, instead of the function pointers */
     void *(*realloc)(void *ptr, size_t size); /* may be NULL */
     size_t (*usable_size)(const void *ptr);   /* may be NULL */
+    enum hf_trim_form trim_form;
+    void *trim;
+    const char *trim_name; /* static string */
 };
 
 enum { HF_FOREIGN_MAX = 254 }; /* foreign_pages.h stores numbers 1 to 254 */

@@ -14,6 +14,7 @@
 #include "alloc/spans/heaps.h"
 #include "alloc/spans/lookup.h"
 #include "alloc/spans/supply.h"
+#include "alloc/spans/tick.h"
 
 #include <errno.h>
 #include <string.h>
@@ -213,6 +214,16 @@ int hf_heap_count(struct hf_heap_numbers *out)
         .arenas = spans.locals != 0 ? (unsigned)spans.locals : 1,
     };
     out->resident = pages.taken + pages.unused + large.moved + out->metadata - spans.clean;
+    hf_gate_leave(&pass);
+    return 0;
+}
+
+int hf_heap_trim(void)
+{
+    struct hf_pass pass;
+    if (!hf_enter_patiently(&pass))
+        return -EAGAIN;
+    hf_tick_empty();
     hf_gate_leave(&pass);
     return 0;
 }

@@ -74,6 +74,16 @@ void hf_tick(void)
     hf_pages_settle();
 }
 
+void hf_tick_empty(void)
+{
+    struct hf_local *local = hf_local_own();
+    if (local != NULL)
+        hf_spans_empty(local);
+    hf_large_empty();
+    hf_spans_trim(true);
+    hf_pages_purge();
+}
+
 /* False: too little, or, by that clock, too early. `warm`: bytes in spans that wait for another
  * thread. */
 static bool give_back(size_t warm, clockid_t id, uint64_t *earning)
@@ -85,12 +95,7 @@ static bool give_back(size_t warm, clockid_t id, uint64_t *earning)
     if (unused < LEAST || unused < (live(SPANS) + live(LARGE)) / PART ||
         clock < from + unused / 1024 * UNMAPPED)
         return false;
-    struct hf_local *local = hf_local_own();
-    if (local != NULL)
-        hf_spans_empty(local);
-    hf_large_empty();
-    hf_spans_trim(true);
-    hf_pages_purge();
+    hf_tick_empty();
     /* What has been earned is good for a second time, as the program goes on to leave. */
     const uint64_t saved = clock - 2 * costs;
     __atomic_store_n(earning, (from + 2 * costs > clock ? from : saved) + costs, __ATOMIC_RELAXED);

@@ -20,4 +20,7 @@ void hf_tick_freed(void);
  * the process's first uses the heap. */
 void hf_tick_at_end(bool last);
 
+/* All that is unused goes back at once, but for what other threads have at hand. */
+void hf_tick_empty(void);
+
 #endif

@@ -13,6 +13,7 @@
 #include "alloc/space/space_calls.h"
 #include "alloc/start/family.h"
 #include "alloc/start/stats.h"
+#include "alloc/start/trim.h"
 #include "alloc/trace/fail.h"
 
 #include <dlfcn.h>
@@ -56,6 +57,14 @@ int hf_stats(struct hf_stats *out)
     if (result == 0 && out->size >= offsetof(struct hf_stats, forwards) + sizeof forwards.forwards)
         out->forwards = forwards.forwards;
     return result;
+}
+
+int hf_trim(hf_trim_visitor *visit, void *context)
+{
+    const struct hf_instance_functions *other = other_copy();
+    if (other == NULL)
+        return hf_trim_here(visit, context);
+    return other->trim != NULL ? other->trim(visit, context) : -ENOTSUP;
 }
 
 const char *hf_version(void)
@@ -177,6 +186,7 @@ const struct hf_instance_functions hf_api_functions = {
     .heap = {hf_malloc, hf_calloc, hf_realloc, hf_memalign, hf_free, hf_usable_size},
     .owner_of = owner_of_any,
     .stats = hf_stats_here,
+    .trim = hf_trim_here,
     .release_make = hf_release_make,
     .watch_begin = hf_watch_begin_here,
     .check_freed = hf_check_freed,

@@ -33,6 +33,11 @@ _Static_assert((int)HF_ALLOCATOR_DELETE_ONE == (int)HF_DELETE_ONE &&
                    (int)HF_ALLOCATOR_DELETE_ALIGNED == (int)HF_DELETE_ALIGNED &&
                    (int)HF_ALLOCATOR_DELETE_ARRAY_ALIGNED == (int)HF_DELETE_ARRAY_ALIGNED,
                "the table's forms are those of homefree/alloc.h");
+_Static_assert((int)HF_ALLOCATOR_TRIM_ALL == (int)HF_TRIM_ALL &&
+                   (int)HF_ALLOCATOR_TRIM_FORCE == (int)HF_TRIM_FORCE &&
+                   (int)HF_ALLOCATOR_TRIM_COMMAND == (int)HF_TRIM_COMMAND &&
+                   (int)HF_ALLOCATOR_TRIM_MALLCTL == (int)HF_TRIM_MALLCTL,
+               "the table's forms are those of foreign.h");
 
 /* ---- one symbol table ---- */
 
@@ -229,6 +234,14 @@ static void take_functions(struct findings *findings, const struct match *row,
             strcmp(row_delete->marker, row->calls->marker) == 0)
             functions.deletes[row_delete->form] = function_found(wanted, row, row_delete->name);
     }
+    for (size_t i = 0; i < hf_allocator_trims_count && functions.trim == NULL; i++) {
+        const struct hf_allocator_trim *trim = &hf_allocator_trims[i];
+        if (trim->allocator != allocator || strcmp(trim->marker, row->calls->marker) != 0)
+            continue;
+        functions.trim = function_found(wanted, row, trim->name);
+        functions.trim_name = trim->name[0] == '*' ? trim->name + 1 : trim->name;
+        functions.trim_form = functions.trim != NULL ? (enum hf_trim_form)trim->form : HF_TRIM_NONE;
+    }
     if (allocator == HF_ALLOCATOR_JEMALLOC) {
         if (functions.release == NULL && functions.realloc != NULL &&
             hf_trial_zero_frees(row->marker)) {
@@ -265,6 +278,8 @@ static int prepare_markers(struct hf_names *names)
         patterns[count++] = hf_allocator_releases[i].name;
     for (size_t i = 0; i < hf_allocator_deletes_count && count < HF_NAMES_MAX; i++)
         patterns[count++] = hf_allocator_deletes[i].name;
+    for (size_t i = 0; i < hf_allocator_trims_count && count < HF_NAMES_MAX; i++)
+        patterns[count++] = hf_allocator_trims[i].name;
     for (size_t i = 0; i < RTREES && count < HF_NAMES_MAX; i++)
         patterns[count++] = rtree_names[i];
     return hf_names_prepare(names, patterns, count);
@@ -313,6 +328,9 @@ static void search_table(struct findings *findings, struct hf_elf *elf, enum hf_
         for (size_t d = 0; d < hf_allocator_deletes_count; d++)
             if (hf_allocator_deletes[d].allocator == row->calls->allocator)
                 want_function(&wanted, row, hf_allocator_deletes[d].name);
+        for (size_t t = 0; t < hf_allocator_trims_count; t++)
+            if (hf_allocator_trims[t].allocator == row->calls->allocator)
+                want_function(&wanted, row, hf_allocator_trims[t].name);
     }
     memcpy(wanted.patterns + wanted.count, rtree_names, sizeof rtree_names);
     if (hf_names_prepare(&names, wanted.patterns, wanted.count + RTREES) != 0 ||
@@ -497,6 +515,9 @@ static void take_exported(const struct hf_object *object, struct findings *findi
         functions = &findings->functions[i];
         exported.question = functions->question;
         exported.kind = functions->kind;
+        exported.trim_form = functions->trim_form;
+        exported.trim = functions->trim;
+        exported.trim_name = functions->trim_name;
         findings->can_free[i] = findings->unproven[i] = exported.release != NULL;
         findings->found[i] = HF_FOUND_EXPORTED;
     }
@@ -564,6 +585,9 @@ static unsigned publish(const struct hf_object *object, struct findings *finding
             .tree = functions->tree,
             .realloc = (void *(*)(void *, size_t))functions->realloc,
             .usable_size = (size_t(*)(const void *))functions->usable_size,
+            .trim_form = functions->trim_form,
+            .trim = functions->trim,
+            .trim_name = functions->trim_name,
         };
         memcpy(allocator.deletes, functions->deletes, sizeof allocator.deletes);
         hf_foreign_publish(last, &allocator);

@@ -12,6 +12,7 @@
 #define HF_ALLOCATOR_CALLS(id, marker, kind, question, realloc, usable_size)
 #define HF_ALLOCATOR_RELEASE(id, marker, form, release)
 #define HF_ALLOCATOR_DELETE(id, marker, form, name)
+#define HF_ALLOCATOR_TRIM(id, marker, form, name)
 
 #undef HF_ALLOCATOR
 #define HF_ALLOCATOR(id, name) name,
@@ -66,12 +67,22 @@ const struct hf_allocator_release hf_allocator_releases[] = {
 const struct hf_allocator_delete hf_allocator_deletes[] = {
 #include "loader/foreign/known_allocators.def"
 };
+#undef HF_ALLOCATOR_DELETE
+#define HF_ALLOCATOR_DELETE(id, marker, form, name)
+
+#undef HF_ALLOCATOR_TRIM
+#define HF_ALLOCATOR_TRIM(id, marker, form, name) \
+    {marker, name, HF_ALLOCATOR_##id, HF_ALLOCATOR_TRIM_##form},
+const struct hf_allocator_trim hf_allocator_trims[] = {
+#include "loader/foreign/known_allocators.def"
+};
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 const size_t hf_allocator_patterns_count = COUNT(hf_allocator_patterns);
 const size_t hf_allocator_strings_count = COUNT(hf_allocator_strings);
 const size_t hf_allocator_calls_count = COUNT(hf_allocator_calls);
 const size_t hf_allocator_releases_count = COUNT(hf_allocator_releases);
+const size_t hf_allocator_trims_count = COUNT(hf_allocator_trims);
 const size_t hf_allocator_deletes_count = COUNT(hf_allocator_deletes);
 
 const char *hf_allocator_name(enum hf_allocator allocator)

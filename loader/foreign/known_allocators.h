@@ -15,6 +15,7 @@
 #define HF_ALLOCATOR_CALLS(id, marker, kind, question, realloc, usable_size)
 #define HF_ALLOCATOR_RELEASE(id, marker, form, release)
 #define HF_ALLOCATOR_DELETE(id, marker, form, name)
+#define HF_ALLOCATOR_TRIM(id, marker, form, name)
 enum hf_allocator {
 #include "loader/foreign/known_allocators.def"
     HF_ALLOCATOR_COUNT
@@ -25,6 +26,7 @@ enum hf_allocator {
 #undef HF_ALLOCATOR_CALLS
 #undef HF_ALLOCATOR_RELEASE
 #undef HF_ALLOCATOR_DELETE
+#undef HF_ALLOCATOR_TRIM
 
 /* "jemalloc", … */
 const char *hf_allocator_name(enum hf_allocator allocator);
@@ -79,6 +81,22 @@ struct hf_allocator_delete {
 };
 extern const struct hf_allocator_delete hf_allocator_deletes[];
 extern const size_t hf_allocator_deletes_count;
+
+/* The same for giving memory back: enum hf_trim_form. */
+enum hf_allocator_trim_form {
+    HF_ALLOCATOR_TRIM_NONE,
+    HF_ALLOCATOR_TRIM_ALL,
+    HF_ALLOCATOR_TRIM_FORCE,
+    HF_ALLOCATOR_TRIM_COMMAND,
+    HF_ALLOCATOR_TRIM_MALLCTL
+};
+struct hf_allocator_trim {
+    const char *marker, *name;
+    enum hf_allocator allocator;
+    enum hf_allocator_trim_form form;
+};
+extern const struct hf_allocator_trim hf_allocator_trims[];
+extern const size_t hf_allocator_trims_count;
 
 struct hf_allocator_release {
     const char *marker, *name;

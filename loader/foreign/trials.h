@@ -13,7 +13,10 @@
 struct hf_trial_functions {
     void *question, *allocate, *realloc, *usable_size, *release;
     void *deletes[HF_DELETE_FORMS];
+    void *trim;
+    const char *trim_name;
     struct hf_rtree tree;
+    enum hf_trim_form trim_form;
     enum hf_free_form form;
     enum hf_foreign_question kind;
 };

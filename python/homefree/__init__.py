@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from ._install import install, uninstall
     from ._ipython import load_ipython_extension as load_ipython_extension
     from ._torch import torch_extension_args
+    from ._trim import Trimmed, trim
     from .loading._import_hook import import_hook
     from .loading._load import ImportHook, load
 
@@ -65,6 +66,7 @@ __all__ = [
     "Owner",
     "RouteEntry",
     "RouteReport",
+    "Trimmed",
     "cuda",
     "diagnose",
     "doctor",
@@ -83,6 +85,7 @@ __all__ = [
     "route_report",
     "stats",
     "torch_extension_args",
+    "trim",
     "uninstall",
 ]
 __version__: str = _homefree.version()
@@ -91,6 +94,7 @@ __version__: str = _homefree.version()
 # of import circles reads this table. Type checkers read the imports above.
 _LAZY = {
     "ImportHook": "loading._load",
+    "Trimmed": "_trim",
     "cuda": "cuda",
     "diagnose": "_diagnose",
     "doctor": "_doctor",
@@ -107,6 +111,7 @@ _LAZY = {
     "load_ipython_extension": "_ipython",
     "package": "package",
     "torch_extension_args": "_torch",
+    "trim": "_trim",
     "uninstall": "_install",
 }
 

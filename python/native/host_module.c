@@ -277,6 +277,55 @@ static PyObject *stats(PyObject *module, PyObject *unused)
     return dict;
 }
 
+/* ---- trim ---- */
+
+/* All known allocators, homefree and libc. */
+struct trimmed_rows {
+    size_t count;
+    struct hf_trimmed rows[256];
+};
+
+static void add_trimmed(const struct hf_trimmed *trimmed, void *context)
+{
+    struct trimmed_rows *all = context;
+    if (all->count < sizeof all->rows / sizeof *all->rows)
+        all->rows[all->count++] = *trimmed;
+}
+
+static PyObject *trimmed_row(const struct hf_trimmed *row)
+{
+    return Py_BuildValue("(szzKK)", row->allocator, row->object, row->how,
+                         (unsigned long long)row->before, (unsigned long long)row->after);
+}
+
+static PyObject *trim(PyObject *module, PyObject *unused)
+{
+    (void)module;
+    (void)unused;
+    struct trimmed_rows *all = PyMem_Malloc(sizeof *all);
+    int error;
+    if (all == NULL)
+        return PyErr_NoMemory();
+    all->count = 0;
+    Py_BEGIN_ALLOW_THREADS
+    error = hf_trim(add_trimmed, all);
+    Py_END_ALLOW_THREADS
+    PyObject *list = NULL;
+    if (error != 0 && error != -EAGAIN)
+        (void)failed(error);
+    else
+        list = PyList_New((Py_ssize_t)all->count);
+    for (size_t i = 0; list != NULL && i < all->count; i++) {
+        PyObject *row = trimmed_row(&all->rows[i]);
+        if (row == NULL)
+            Py_CLEAR(list);
+        else
+            (void)PyList_SetItem(list, (Py_ssize_t)i, row);
+    }
+    PyMem_Free(all);
+    return list;
+}
+
 /* ---- route_report ---- */
 
 /* A copy of what the visitor was given. The visitor runs under the loader's lock, where no Python
@@ -408,6 +457,9 @@ PyMethodDef homefree_host_methods[] = {
      "For memory that an object refers to, pass its address (array.ctypes.data); for an int\n"
      "object itself, its id(). ValueError if an int is not an address: negative or over 64 bits.\n"
      "The answer may be outdated at once, if another thread frees the block. Any thread."},
+    {"trim", trim, METH_NOARGS,
+     "trim()\n--\n\n"
+     "hf_trim(): a list of (allocator, object, how, before, after). Any thread."},
     {"stats", stats, METH_NOARGS,
      "stats()\n--\n\n"
      "The heap's counters as a dict: bytes in region_reserved, region_used, allocated, active,\n"

@@ -17,6 +17,7 @@
  *   homefree/fail.h      allocation failure on demand
  *   homefree/heap.h      heaps of one's own, and all live blocks
  *   homefree/stats.h     the heap's counters
+ *   homefree/trim.h      giving unused memory back to the system
  *   homefree/host.h      CPython's and NumPy's allocators
  *   homefree/doctor.h    the facts that `homefree doctor` shows
  *   homefree/diagnose.h  what diagnostics mode finds
@@ -43,6 +44,7 @@
 #include <homefree/route.h>
 #include <homefree/space.h>
 #include <homefree/stats.h>
+#include <homefree/trim.h>
 #include <homefree/watch.h>
 
 #endif

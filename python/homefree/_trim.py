@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Giving unused memory back to the system. Nothing here keeps state. Threads: any."""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+from typing import NamedTuple
+
+from . import _homefree
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+
+class Trimmed(NamedTuple):
+    """An allocator that was asked for what it does not use. Since 1.0."""
+
+    allocator: str  # "CPython", "pyarrow", "torch", "jemalloc", …, "homefree", "libc"
+    object: str | None  # the shared object that it lives in, if it has no name of its own
+    how: str | None  # the function that was called; None: none is known, and it keeps what it has
+    before: int  # bytes of the process that were resident before the call
+    after: int  # and after it
+
+
+def _resident() -> int:
+    with open("/proc/self/statm", encoding="ascii") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGESIZE")
+
+
+def _of_pyarrow(pyarrow) -> Iterator[tuple[str, Callable[[], object]]]:
+    for backend in pyarrow.supported_memory_backends():
+        pool = getattr(pyarrow, backend + "_memory_pool")()
+        yield f"{backend}_memory_pool().release_unused", pool.release_unused
+
+
+def _of_torch(torch) -> Iterator[tuple[str, Callable[[], object]]]:
+    if torch.cuda.is_initialized():
+        yield "cuda.empty_cache", torch.cuda.empty_cache
+        host = getattr(torch._C, "_host_emptyCache", None)  # since torch 2.5
+        if host is not None:
+            yield "_C._host_emptyCache", host
+
+
+# Modules with caches above their allocators, which come first: what they give back, the allocators
+# can give to the system. Only those are asked that the process has imported.
+_MODULES = {"pyarrow": _of_pyarrow, "torch": _of_torch}
+
+
+def trim() -> list[Trimmed]:
+    """Asks every allocator of the process to give unused memory back to the system.
+
+    A row for each, in the order in which they were asked: CPython (the garbage collector),
+    pyarrow's and torch's caches if they are imported, each known allocator that lives in a shared
+    object (jemalloc, mimalloc, tcmalloc, …), homefree's heap, and libc. Memory that other threads
+    have at hand in caches of their own stays. It takes milliseconds, and what is needed again takes
+    page faults: call it before a process becomes idle.
+
+    Threads: any; the GIL is released while allocators in C are asked. Fork: in a child, other
+    allocators' own rules hold. Since 1.0.
+    """
+    rows = []
+
+    def ask(allocator, how, function):
+        before = _resident()
+        function()
+        rows.append(Trimmed(allocator, None, how, before, _resident()))
+
+    ask("CPython", "gc.collect", gc.collect)
+    for name, ways in _MODULES.items():
+        module = sys.modules.get(name)
+        if module is not None:
+            for how, function in ways(module):
+                ask(name, how, function)
+    rows += (Trimmed(*row) for row in _homefree.trim())
+    return rows

@@ -1,0 +1,122 @@
+/*
+ * hf_trim() makes an allocator that came late, libc and homefree give back what nobody uses.
+ *
+ * usage: test-trim ALLOCATOR LIBRARY PREFIX FUNCTION
+ */
+#include "process.h"
+#include "suite.h"
+
+#include <dlfcn.h>
+#include <homefree/homefree.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define MIB ((size_t)1 << 20)
+enum { SIZE = 4000, COUNT = 16384 }; /* 64 MB */
+
+static const char *allocator, *library, *prefix, *function;
+
+static size_t resident(void)
+{
+    char text[128], *rest;
+    FILE *statm = fopen("/proc/self/statm", "re");
+    ck_assert(statm != NULL && fgets(text, sizeof text, statm) != NULL && fclose(statm) == 0);
+    (void)strtoul(text, &rest, 10);
+    return strtoul(rest, NULL, 10) * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+/* All are freed but the last, behind which nothing could be given back otherwise. */
+static void *leave_unused(void *(*their_malloc)(size_t), void (*their_free)(void *))
+{
+    static void *blocks[COUNT];
+    for (size_t i = 0; i < COUNT; i++) {
+        ck_assert_ptr_nonnull(blocks[i] = their_malloc(SIZE));
+        memset(blocks[i], 1, SIZE);
+    }
+    for (size_t i = 0; i < COUNT - 1; i++)
+        their_free(blocks[i]);
+    return blocks[COUNT - 1];
+}
+
+struct seen {
+    unsigned theirs, homefree, libc;
+    bool ordered;
+};
+
+static void see(const struct hf_trimmed *trimmed, void *context)
+{
+    struct seen *seen = context;
+    ck_assert(trimmed->before != 0 && trimmed->after != 0);
+    if (strcmp(trimmed->allocator, "libc") == 0) {
+        seen->libc++;
+        ck_assert_ptr_null(trimmed->object);
+        ck_assert_str_eq(trimmed->how, "malloc_trim");
+    } else if (strcmp(trimmed->allocator, "homefree") == 0) {
+        seen->homefree++;
+        ck_assert_ptr_null(trimmed->object);
+        seen->ordered = seen->libc == 0;
+    } else if (strcmp(trimmed->allocator, allocator) == 0) {
+        seen->theirs++;
+        ck_assert_ptr_nonnull(strstr(trimmed->object, library));
+        ck_assert_str_eq(trimmed->how, function);
+    }
+}
+
+START_TEST(each_allocator_is_told_of)
+{
+    struct seen seen = {0};
+    (void)load(library, RTLD_NOW | RTLD_LOCAL);
+    ck_assert_int_eq(hf_trim(see, &seen), 0);
+    ck_assert(seen.theirs == 1 && seen.homefree == 1 && seen.libc == 1 && seen.ordered);
+}
+END_TEST
+
+START_TEST(a_late_allocator_gives_back)
+{
+    char name[32];
+    void *handle = load(library, RTLD_NOW | RTLD_LOCAL);
+    snprintf(name, sizeof name, "%smalloc", prefix);
+    void *(*their_malloc)(size_t) = (void *(*)(size_t))symbol_of(handle, name);
+    snprintf(name, sizeof name, "%sfree", prefix);
+    void (*their_free)(void *) = (void (*)(void *))symbol_of(handle, name);
+    const size_t before = resident();
+    void *last = leave_unused(their_malloc, their_free);
+    ck_assert_int_eq(hf_trim(NULL, NULL), 0);
+    ck_assert_uint_lt(resident(), before + 24 * MIB);
+    their_free(last);
+}
+END_TEST
+
+START_TEST(libc_gives_back)
+{
+    const size_t before = resident();
+    void *last = leave_unused(malloc, free);
+    ck_assert_uint_gt(resident(), before + 32 * MIB);
+    ck_assert_int_eq(hf_trim(NULL, NULL), 0);
+    ck_assert_uint_lt(resident(), before + 8 * MIB);
+    free(last);
+}
+END_TEST
+
+START_TEST(the_heap_gives_back)
+{
+    const size_t before = resident();
+    hf_free(leave_unused(hf_malloc, hf_free));
+    ck_assert_int_eq(hf_trim(NULL, NULL), 0);
+    ck_assert_uint_lt(resident(), before + 4 * MIB);
+}
+END_TEST
+
+int main(int argc, char **argv)
+{
+    if (argc != 5)
+        return 2;
+    allocator = argv[1];
+    library = argv[2];
+    prefix = argv[3];
+    function = argv[4];
+    return RUN_SUITE(each_allocator_is_told_of, a_late_allocator_gives_back, libc_gives_back,
+                     the_heap_gives_back);
+}

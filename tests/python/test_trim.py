@@ -1,0 +1,106 @@
+"""homefree.trim(): who is asked, in which order, and that nothing that is in use goes."""
+
+import importlib.util
+import unittest
+
+import support
+
+
+def have(*modules):
+    return all(importlib.util.find_spec(module) is not None for module in modules)
+
+
+class Trim(support.TestCase):
+    def test_rows(self):
+        self.fine(
+            """
+            for mode in (None, "arena"):
+                if mode is not None:
+                    homefree.install(mode)
+                rows = homefree.trim()
+                assert rows[0].allocator == "CPython" and rows[0].how == "gc.collect", rows
+                assert [row.allocator for row in rows[-2:]] == ["homefree", "libc"], rows
+                assert rows[-1].how == "malloc_trim" and rows[-1].object is None, rows
+                for row in rows:
+                    assert isinstance(row, homefree.Trimmed)
+                    assert row.before > 1 << 20 and row.after > 1 << 20, row
+            """
+        )
+
+    def test_what_libc_has_goes(self):
+        self.fine(
+            """
+            def resident():
+                return int(open("/proc/self/statm").read().split()[1]) * 4096
+            libc = ctypes.CDLL(None)
+            malloc = function(libc, "malloc", pointer, size_t)
+            free = function(libc, "free", None, pointer)
+            blocks = [malloc(4000) for _ in range(16384)]
+            for block in blocks:
+                ctypes.memset(block, 1, 4000)
+            for block in blocks[:-1]:
+                free(block)
+            before = resident()
+            homefree.trim()
+            assert resident() < before - (32 << 20), (before, resident())
+            free(blocks[-1])
+            """
+        )
+
+    def test_what_is_in_use_stays(self):
+        self.fine(
+            """
+            homefree.install()
+            stop = threading.Event()
+            wrong = []
+            def work(number):
+                while not stop.is_set():
+                    kept = [bytes([number]) * size for size in range(1, 4000, 7)]
+                    if any(value.count(number) != len(value) for value in kept):
+                        wrong.append(number)
+            threads = started(2, lambda: work(7))
+            for _ in range(100):
+                homefree.trim()
+            stop.set()
+            joined(threads)
+            assert not wrong
+            """
+        )
+
+    def test_in_a_forked_child(self):
+        self.fine(
+            """
+            homefree.install()
+            kept = [bytes(size) for size in range(1, 4000, 7)]
+            child = os.fork()
+            if child == 0:
+                homefree.trim()
+                os._exit(len(homefree.trim()) < 3)
+            assert os.waitpid(child, 0)[1] == 0
+            assert sum(map(len, kept)) == sum(range(1, 4000, 7))
+            """
+        )
+
+    @unittest.skipUnless(have("numpy", "pyarrow", "polars"), "pyarrow or polars is not installed")
+    def test_caches_of_modules(self):
+        self.fine(
+            """
+            import polars, pyarrow
+            kept = pyarrow.array(range(1000))
+            values = pyarrow.table({"x": list(range(1_000_000))}).sort_by("x")
+            frame = polars.from_arrow(values).sort("x")
+            total = int(frame["x"].sum())
+            del values, frame
+            rows = homefree.trim()
+            names = [row.allocator for row in rows]
+            first = {name: names.index(name) for name in set(names)}
+            assert first["CPython"] < first["pyarrow"] < first["jemalloc"] < first["homefree"]
+            assert any(row.allocator == "jemalloc" and "polars" in row.object for row in rows), rows
+            assert all(row.how for row in rows if row.allocator in ("jemalloc", "mimalloc")), rows
+            assert kept[999].as_py() == 999 and total == 499999500000
+            """
+        )
+
+
+if __name__ == "__main__":
+    support.main()
