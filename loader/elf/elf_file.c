@@ -265,7 +265,7 @@ int hf_elf_open_descriptor(struct hf_elf *elf, int descriptor)
     return open_owned(elf, own);
 }
 
-int hf_elf_open_stretch(struct hf_elf *elf, int descriptor, uint64_t offset, uint64_t size)
+int hf_elf_open_range(struct hf_elf *elf, int descriptor, uint64_t offset, uint64_t size)
 {
     begin(elf);
     elf->descriptor = fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
@@ -273,13 +273,7 @@ int hf_elf_open_stretch(struct hf_elf *elf, int descriptor, uint64_t offset, uin
         return hf_elf_fail(elf, -errno, "the descriptor cannot be used");
     elf->base = offset;
     elf->size = size;
-    return 0;
-}
-
-int hf_elf_open_range(struct hf_elf *elf, int descriptor, uint64_t offset, uint64_t size)
-{
-    const int result = hf_elf_open_stretch(elf, descriptor, offset, size);
-    return result == 0 ? begin_reading(elf) : result;
+    return begin_reading(elf);
 }
 
 int hf_elf_open_memory(struct hf_elf *elf, const void *data, size_t size)

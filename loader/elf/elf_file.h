@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Reads ELF files (not named elf.h, which would hide the system's header): x86-64 and aarch64, 64
- * bits, little-endian; shared objects, programs and separate debug files. elf_object.h reads object
- * files of any machine.
+ * bits, little-endian; shared objects, programs and separate debug files.
  *
  * Constraint: every file is hostile. Each offset, count, index and size is checked against the file
  * before use, no loop runs longer than the file's contents warrant, and nothing recurses. A damaged
@@ -206,12 +205,6 @@ int hf_elf_versions(struct hf_elf *elf, hf_elf_version_visitor *visit, void *con
 
 /* Stores `why`, and returns `error`. */
 int hf_elf_fail(struct hf_elf *elf, int error, const char *why);
-
-/*
- * Prepares to read `size` bytes at `offset` of an open regular file, and reads nothing. The
- * descriptor is duplicated. hf_elf_close() as after hf_elf_open().
- */
-int hf_elf_open_stretch(struct hf_elf *elf, int descriptor, uint64_t offset, uint64_t size);
 
 /* Reads a stretch of the file into a part. The part must not have been tried before. */
 int hf_elf_load(struct hf_elf *elf, enum hf_elf_part_name name, uint64_t offset, uint64_t size);

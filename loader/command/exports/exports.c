@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * `homefree exports`: command line and files of the generator in version_script.h.
+ * `homefree exports`: command line and files of the generator in version_script.h. Builds call it,
+ * also where there is no Python. Object files are Python's (python/homefree/command/exports.py),
+ * which comes back to this command with --found.
  *
  * Owns: the options and their order, and all error messages. The whole command line is parsed
  * before the first file is opened, and all input is read before the result is written. On any
  * error, nothing is written, and with --check never. One thread.
  */
 #include "loader/command/arguments.h"
-#include "loader/command/exports/object_names.h"
 #include "loader/command/exports/version_script.h"
+#include "loader/command/program/python.h"
+#include "loader/command/report/keep.h"
+#include "loader/elf/elf_file.h"
 #include "loader/inspect/module_functions.h"
 
 #include <errno.h>
@@ -19,7 +23,8 @@
 
 static const char who[] = "homefree exports";
 
-enum source { MODULE, OBJECTS, SYMBOLS };
+enum source { MODULE, OBJECTS, SYMBOLS, SYMBOL };
+static const char *const source_options[] = {"module", "from-objects", "symbols", "found"};
 
 struct request {
     struct {
@@ -57,6 +62,11 @@ static int take_symbols(void *request, const char *value)
     return add_input(request, SYMBOLS, value);
 }
 
+static int take_symbol(void *request, const char *value)
+{
+    return add_input(request, SYMBOL, value);
+}
+
 static const struct hf_argument arguments_table[] = {
     {.name = "module",
      .value = "NAME...",
@@ -76,6 +86,7 @@ static const struct hf_argument arguments_table[] = {
      .help = "export the symbols in FILE too, one per line;\n"
              "'#' begins a comment",
      .take = take_symbols},
+    {.name = "found", .value = "NAME", .take = take_symbol}, /* what Python found in objects */
     HF_VALUE_ARGUMENT("version", node, "NODE", "give the exported symbols the version NODE"),
     HF_OUTPUT_ARGUMENT("write to FILE, which is not touched if nothing\n"
                        "changes; '-' is stdout, the default"),
@@ -131,23 +142,6 @@ static int check_request(const struct request *request)
 }
 
 /* ---- the input ------------------------------------------------------------------------------ */
-
-static int add_found(const char *symbol, void *list)
-{
-    return hf_exports_add_symbol(list, symbol);
-}
-
-static int read_objects(struct hf_exports *list, const char *path, struct hf_objects_seen *seen)
-{
-    char why[160];
-    const int result = hf_objects_read(path, add_found, list, seen, why, sizeof why);
-    if (result == 0)
-        return HF_EXIT_CLEAN;
-    if (why[0] == '\0')
-        return hf_command_out_of_memory(who);
-    hf_command_complain(who, "'%s' %s", path, why);
-    return HF_EXIT_FAILED;
-}
 
 /* Cuts off the comment and surrounding blanks. Returns the start of the symbol. */
 static char *trim(char *line)
@@ -206,44 +200,66 @@ static int read_symbols(struct hf_exports *list, const char *path)
 }
 
 /* Returns HF_EXIT_CLEAN, or another status after an error message. */
+static int collect_from(struct hf_exports *list, enum source source, const char *value)
+{
+    if (source == SYMBOLS)
+        return read_symbols(list, value);
+    const char *fault = source == SYMBOL ? hf_exports_symbol_fault(value) : NULL;
+    if (fault != NULL)
+        return hf_command_wrong(who, "'%s' cannot be exported: %s", value, fault);
+    const int result =
+        source == SYMBOL ? hf_exports_add_symbol(list, value) : hf_exports_add_module(list, value);
+    return result == 0 ? HF_EXIT_CLEAN : hf_command_out_of_memory(who);
+}
+
 static int collect(struct hf_exports *list, const struct request *request)
 {
-    struct hf_objects_seen seen = {0};
-    bool objects_asked = false;
     int result = HF_EXIT_CLEAN;
-    for (size_t i = 0; i < request->count && result == HF_EXIT_CLEAN; i++) {
-        const char *value = request->inputs[i].value;
-        if (request->inputs[i].source == MODULE) {
-            if (hf_exports_add_module(list, value) != 0)
-                result = hf_command_out_of_memory(who);
-        } else if (request->inputs[i].source == OBJECTS) {
-            objects_asked = true;
-            result = read_objects(list, value, &seen);
-        } else {
-            result = read_symbols(list, value);
-        }
-    }
-    if (result != HF_EXIT_CLEAN)
-        return result;
-
-    if (objects_asked && seen.defined == 0) {
-        if (seen.hidden != 0)
-            hf_command_complain(who,
-                                "the objects define a PyInit_ or PyModExport_ function with hidden "
-                                "visibility, which cannot be exported; declare it PyMODINIT_FUNC "
-                                "or PyMODEXPORT_FUNC");
-        else
-            hf_command_complain(who,
-                                "none of the objects defines a PyInit_ or PyModExport_ function; "
-                                "give the objects of the module's own sources, or --module NAME");
-        return HF_EXIT_FINDINGS;
-    }
-    if (hf_exports_count(list) == 0) {
+    for (size_t i = 0; i < request->count && result == HF_EXIT_CLEAN; i++)
+        result = collect_from(list, request->inputs[i].source, request->inputs[i].value);
+    if (result == HF_EXIT_CLEAN && hf_exports_count(list) == 0) {
         hf_command_complain(who,
                             "there is nothing to export: the file of --symbols lists no symbol");
-        return HF_EXIT_FINDINGS;
+        result = HF_EXIT_FINDINGS;
     }
-    return HF_EXIT_CLEAN;
+    return result;
+}
+
+/* ---- objects -------------------------------------------------------------------------------- */
+
+static bool asks_for_objects(const struct request *request)
+{
+    for (size_t i = 0; i < request->count; i++)
+        if (request->inputs[i].source == OBJECTS)
+            return true;
+    return false;
+}
+
+/* Python gets this command line, and replaces the objects by the symbols in them. Returns
+ * HF_EXIT_FAILED if that fails. */
+static int become_python(const struct request *request)
+{
+    enum { OTHERS = 4 }; /* the command, the node, the output and the end */
+    struct hf_keep keep = {.last = NULL};
+    const char **words = hf_keep_bytes(&keep, (request->count + OTHERS) * sizeof *words);
+    size_t count = 0;
+    char *self = realpath("/proc/self/exe", NULL);
+    if (self == NULL) {
+        hf_command_complain(who, "cannot begin: %s", strerror(errno));
+    } else {
+        words[count++] = self;
+        for (size_t i = 0; i < request->count; i++)
+            words[count++] =
+                hf_keep_format(&keep, "--%s=%s", source_options[request->inputs[i].source],
+                               request->inputs[i].value);
+        if (request->node != NULL)
+            words[count++] = hf_keep_format(&keep, "--version=%s", request->node);
+        words[count++] = hf_keep_format(&keep, "--output=%s", request->output);
+        hf_python_become(who, "exports", words, "give --module NAME, which needs no Python");
+    }
+    free(self);
+    hf_keep_release(&keep);
+    return HF_EXIT_FAILED;
 }
 
 /* ---- the command ---------------------------------------------------------------------------- */
@@ -274,30 +290,34 @@ struct wanted {
     bool found;
 };
 
-static int look_for(const char *symbol, void *context)
+static bool look_for(const struct hf_elf_symbol *symbol, void *context)
 {
     struct wanted *wanted = context;
     const char *rest = "";
-    if (hf_module_function_of(symbol, &rest) != HF_MODULE_FUNCTION_NONE &&
+    if (symbol->defined && hf_module_function_of(symbol->name, &rest) != HF_MODULE_FUNCTION_NONE &&
         strcmp(rest, wanted->rest) == 0)
         wanted->found = true;
-    return 0;
+    return !wanted->found;
+}
+
+/* The reader explains what is wrong with a file's contents, the system why it cannot be read. */
+static int unreadable(const char *path, const struct hf_elf *elf, int result)
+{
+    const bool readers = result == -ENOEXEC || result == -ENOTSUP || result == -EFBIG;
+    hf_command_complain(who, "'%s' cannot be read: %s", path,
+                        readers ? elf->why : strerror(-result));
+    return HF_EXIT_FAILED;
 }
 
 /* Whether a linked module exports a function by which CPython enters the module `name`. */
-static int check_name(const char *path, const char *name)
+static int check_name(struct hf_elf *elf, const char *path, const char *name)
 {
     char rest[HF_EXPORTS_REST_SIZE];
-    char why[160];
-    struct hf_objects_seen seen = {0};
     (void)hf_exports_module_rest(name, rest); /* the name is valid */
     struct wanted wanted = {.rest = rest};
-    if (hf_objects_read(path, look_for, &wanted, &seen, why, sizeof why) != 0) {
-        if (why[0] == '\0')
-            return hf_command_out_of_memory(who);
-        hf_command_complain(who, "'%s' %s", path, why);
-        return HF_EXIT_FAILED;
-    }
+    const int result = hf_elf_symbols(elf, HF_ELF_DYNSYM, look_for, &wanted);
+    if (result != 0 && result != -ENOENT)
+        return unreadable(path, elf, result);
     if (wanted.found)
         return HF_EXIT_CLEAN;
     hf_command_complain(who,
@@ -311,9 +331,12 @@ static int check_name(const char *path, const char *name)
 /* With --check, all inputs are modules. */
 static int check_modules(const struct request *request)
 {
-    int result = HF_EXIT_CLEAN;
+    struct hf_elf elf;
+    const int opened = hf_elf_open(&elf, request->check);
+    int result = opened == 0 ? HF_EXIT_CLEAN : unreadable(request->check, &elf, opened);
     for (size_t i = 0; i < request->count && result == HF_EXIT_CLEAN; i++)
-        result = check_name(request->check, request->inputs[i].value);
+        result = check_name(&elf, request->check, request->inputs[i].value);
+    hf_elf_close(&elf);
     return result;
 }
 
@@ -327,7 +350,9 @@ int hf_command_exports(int count, char **arguments)
     struct hf_operand_list none;
     int result = hf_command_read(&command, &request, count, arguments, &none);
     if (result == HF_EXIT_NONE && (result = check_request(&request)) == HF_EXIT_CLEAN)
-        result = request.check != NULL ? check_modules(&request) : write_script(&request);
+        result = request.check != NULL        ? check_modules(&request)
+                 : asks_for_objects(&request) ? become_python(&request)
+                                              : write_script(&request);
     free(request.inputs);
     return result;
 }

@@ -235,16 +235,10 @@ int hf_exports_add_module(struct hf_exports *list, const char *name)
 {
     char rest[HF_EXPORTS_REST_SIZE];
     int result = hf_exports_module_rest(name, rest);
-    const size_t before = list->count;
     for (int i = 0; result == 0 && i < HF_MODULE_FUNCTION_COUNT; i++) {
         char symbol[sizeof rest + 32];
         snprintf(symbol, sizeof symbol, "%s%s", hf_module_functions[i].name, rest);
         result = add(list, symbol, true);
-    }
-    while (result != 0 && list->count > before) {
-        char *symbol = list->entries[--list->count].symbol;
-        tdelete(symbol, &list->tree, compare_symbols);
-        free(symbol);
     }
     return result;
 }

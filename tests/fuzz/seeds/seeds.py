@@ -102,14 +102,6 @@ def make_objects():
     clang = ["clang", "-target"]
     yield "mips", compiled("mips.o", MODULE, "-c", compiler=[*clang, "mips-linux-gnu"])
     yield "s390x", compiled("s390x.o", MODULE, "-c", compiler=[*clang, "s390x-linux-gnu"])
-    yield "lto", compiled("lto.o", MODULE, "-c", "-flto")
-    yield "bitcode", compiled("bitcode.o", MODULE, "-c", "-flto", compiler=["clang"])
-    members = [str(WORK / name) for name in ("x86.o", "hidden.o")]
-    for name, options in (("archive", "rcs"), ("thin", "rcsT")):
-        out = WORK / (name + ".a")
-        out.unlink(missing_ok=True)
-        subprocess.run(["ar", options, str(out), *members], check=True)
-        yield name, out.read_bytes()
 
 
 # ---- processes --------------------------------------------------------------------------------
@@ -298,11 +290,10 @@ def main():
     elf = dict(make_elf())
     for name, content in elf.items():
         if content:
-            for target in ("elf", "inspect", "private_copy", "object"):
+            for target in ("elf", "inspect", "private_copy"):
                 put(target, name, content)
     for name, content in make_objects():
         if content:
-            put("object", name, content)
             put("elf", name, content)
     for name, content in elf.items():
         for number, frames in enumerate(make_call_frames(content)):

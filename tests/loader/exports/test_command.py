@@ -291,6 +291,28 @@ class Objects(InDirectory):
             self.assertIn(f"'{path}'", errors)
             self.assertFalse(out.exists())
 
+    def test_the_order_of_the_command_line(self):
+        symbols = self.file("symbols", "two\n")
+        found = ("--from-objects", self.compile(), "--symbols", symbols, "--version", "V")
+        out = self.clean("--module", "one", *found)
+        self.assertRegex(out, r"V {\n[^;]*_\]one;[^;]*_\]one;\n +PyInit_x;\n +two;\n +local:")
+        out = self.directory / "a b.map"
+        self.assertEqual(self.clean("--from-objects", self.compile(), "-o", out), "")
+        self.assertEqual(out.read_text(), SCRIPT_FOUND)
+
+    def test_python_is_for_objects_alone(self):
+        """Builds write scripts where there is none."""
+        env = {"PATH": "/nowhere", "HOMEFREE_PYTHON": "/nowhere"}
+        remedy = "install it or name it in HOMEFREE_PYTHON, or give --module NAME, which needs no"
+        self.refused(3, remedy, "--from-objects", self.compile(), env=env)
+        symbols = self.file("symbols", "two\n")
+        done = run("exports", "--module", "x", "--symbols", symbols, env=env)
+        self.assertEqual((done.returncode, done.stderr), (0, b""))
+        shared = self.directory / "x.so"
+        subprocess.run([*CC, "-shared", "-o", shared, self.compile()], check=True)
+        done = run("exports", "--module", "x", "--check", shared, env=env)
+        self.assertEqual((done.returncode, done.stderr), (0, b""))
+
     def test_a_thin_archive_is_refused_by_name(self):
         archive = self.directory / "thin.a"
         subprocess.run(["ar", "rcsT", archive, self.compile()], check=True)
@@ -473,8 +495,10 @@ class EndToEnd(InDirectory):
 
     def test_check_refuses_other_files_and_options(self):
         text = self.file("text", "not a module")
-        self.refused(3, "is not an object file", "--module", "x", "--check", text)
-        self.refused(3, "cannot be opened", "--module", "x", "--check", self.directory / "no")
+        self.refused(3, "cannot be read: not an ELF file", "--module", "x", "--check", text)
+        self.refused(
+            3, "cannot be read: No such", "--module", "x", "--check", self.directory / "no"
+        )
         message = "--check goes with --module alone"
         self.refused(2, message, "--module", "x", "--symbols", text, "--check", text)
 
