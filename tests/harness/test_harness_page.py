@@ -44,16 +44,21 @@ class Page(browser.InBrowser):
         self.show_page()
         self.assertEqual(self.text("h1"), "homefree test: faulty")
         self.assertRegex(
-            self.text(".sentence"), r"^\d+ of 8 cells have a finding, in \d+ crossings\.$"
+            self.text(".verdict"), r"^\d+ of 8 cells have a finding, in \d+ crossings\.$"
         )
-        numbers = [int(text.split()[0]) for text in self.texts(".tile")]
+        numbers = [int(text) for text in self.texts(".tile .number")]
         cells = len(self.all("td[data-detail]"))
         self.assertEqual(sum(numbers), cells)
         self.assertEqual(len(self.all("td.died")), numbers[1])
         self.assertEqual(len(self.all("td.leaked")), numbers[2])
-        words = " ".join(self.texts(".finding"))
-        self.assertIn("died, SIGABRT faulty.dies_always()", words)
+        results = self.texts(".group .badge")
+        self.assertEqual(results, sorted(results, key=["died", "leaked", "timed out"].index))
+        self.assertEqual(len(self.all(".group[open]")), 1, "the worst")
+        self.script("for (const group of document.querySelectorAll('.group')) group.open = true")
+        words = " ".join(self.texts(".group"))
+        self.assertRegex(words, r"diedfaulty\.dies_always\(\)\d causes? · \d cells?died, SIGABRT ")
         self.assertIn("bytes stay behind", words)
+        self.assertFalse(self.one("#notes").is_displayed())
 
     def test_filters(self):
         self.show_page()
@@ -63,7 +68,11 @@ class Page(browser.InBrowser):
         self.assertLess(len(shown), everything)
         self.assertEqual({one.get_attribute("data-bad") for one in shown}, {"1"})
         self.one("#search").send_keys("leaks")
-        self.assertEqual(self.texts("tbody:not([hidden]) .crossing"), ["faulty.leaks() capsule"])
+        only = ["faulty.leaks() capsule"]
+        self.until(lambda: self.texts("tbody:not([hidden]) .crossing") == only, "the search began")
+        self.assertEqual(self.texts(".group:not([hidden]) h3"), ["faulty.leaks()"])
+        self.press(browser.Keys.ESCAPE)
+        self.assertEqual(len(self.all(".group[hidden]")), 0)
 
     def test_keyboard(self):
         self.show_page()
@@ -85,8 +94,11 @@ class Page(browser.InBrowser):
         for scheme in ("light", "dark"):
             self.media(scheme)
             self.assertEqual(self.script(browser.FAINT), [])
-        self.screen(400, 800)
-        self.assertLessEqual(self.script("return document.documentElement.scrollWidth"), 400)
+        for width in (1280, 390):
+            self.screen(width, 800)
+            for beyond in ("document.documentElement", "document.querySelector('.scroll')"):
+                wide = f"return {beyond}.scrollWidth - {beyond}.clientWidth"
+                self.assertLessEqual(self.script(wide), 0, width)
 
     def test_hostile_text(self):
         page, junit = self.directory / "hostile.html", self.directory / "hostile.xml"

@@ -19,7 +19,7 @@ State: none. One thread.
 import json
 import os
 
-from . import output, report_compare, report_page, report_text
+from . import output, page, report_compare, report_text
 
 
 def _read(words, name):
@@ -41,10 +41,12 @@ def main(words):
             json.loads(old) if old is not None else report_compare.read(words["compare"]),
             json.loads(_read(words, "new")),
         )
-    page = _read(words, "page")
-    if page is not None:
+    shown = _read(words, "page")
+    if shown is not None:
         template = os.path.join(os.path.dirname(os.path.abspath(__file__)), "report.html")
-        output.write(words["html"], report_page.page(template, _add(page, comparison)))
+        # In a script element, which "</script>" in a name would end.
+        document = _add(shown, comparison).replace(b"<", b"\\u003c")
+        output.write(words["html"], page.fill(template, {"REPORT": document}))
     whole = _read(words, "json")
     if whole is not None:
         output.write("-", _add(whole, comparison))

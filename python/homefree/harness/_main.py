@@ -240,7 +240,7 @@ def _show(options, outcome):
     if options.junit:
         output.write(options.junit, _junit.junit(outcome))
     if options.html:
-        output.write(options.html, _page.page(outcome).encode("utf-8", "replace"))
+        output.write(options.html, _page.page(outcome))
     if options.json:
         json.dump(_document.document(outcome), sys.stdout, indent=1)
         print()

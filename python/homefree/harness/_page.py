@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The page of `homefree test --html`: one file, which asks nothing of a network.
+"""The page of `homefree test --html` (command/page.py).
 
-The tables are plain HTML, and everything from outside is escaped. _page.html has the style, and a
-script for filters and keys; nothing of the module's becomes a script.
+The tables are plain HTML, and everything from outside is escaped. _page.html has what the script
+does with them; nothing of the module's becomes a script.
 """
 
 import html
 import os
 
-from . import _grouping
+from ..command import page as pages
+from ..command.terminal import plural
+from . import _grouping, _verdict
 
 _SHORT = {"ok": "ok", "died": "died", "leaked": "leak", "timed out": "time", "skipped": "–"}
 
@@ -23,7 +25,7 @@ def _class(result):
 
 def _sentence(outcome):
     counts = _grouping.counts(outcome)
-    bad = counts["died"] + counts["leaked"] + counts["timed out"]
+    bad = sum(counts[result] for result in _verdict.FINDINGS)
     cells = sum(counts.values())
     crossings = len(_grouping.by_crossing(outcome))
     if not bad:
@@ -33,38 +35,69 @@ def _sentence(outcome):
     return said if outcome.complete else said + " The run was interrupted."
 
 
+def _saved(outcome):
+    saved, died = _grouping.saved(outcome)
+    return f"homefree would save {saved} of {died} cells that die without it." if died else ""
+
+
 def _tiles(outcome):
     return "".join(
-        f'<li class="tile {_class(result)}"><span class="number">{count:,}</span> {result}</li>'
+        f'<div class="tile {_class(result)}"><dt>{result}</dt><dd class="number">{count:,}</dd>'
+        "</div>"
         for result, count in _grouping.counts(outcome).items()
     )
 
 
 def _facts(outcome):
-    brings = {True: "yes", False: "no", None: "unknown"}[outcome.linked]
     facts = {
         "File": outcome.file or "unknown",
         "Python": outcome.python,
-        "Brings homefree": brings,
+        "Brings homefree": {True: "yes", False: "no", None: "unknown"}[outcome.linked],
         "Time": f"{outcome.seconds:.1f} s",
     }
-    saved, died = _grouping.saved(outcome)
-    if died:
-        facts["Saved by homefree"] = f"{saved} of {died} cells that die without it"
     return "".join(f"<dt>{key}</dt><dd>{_escape(value)}</dd>" for key, value in facts.items())
+
+
+# ---- findings --------------------------------------------------------------------------------
 
 
 def _finding(cell, places):
     how = f"{cell.result}, {cell.signal}" if cell.signal else cell.result
     where = "".join(
-        f"<li><b>{_escape(host)}</b>: {_escape(', '.join(conditions))}</li>"
+        f"<dt>{_escape(host)}</dt><dd>{_escape(', '.join(conditions))}</dd>"
         for host, conditions in places.items()
     )
     return (
-        f'<article class="finding"><h3><span class="mark {_class(cell.result)}">{_escape(how)}'
-        f"</span> <code>{_escape(cell.crossing.name)}</code></h3>"
-        f"<p>{_escape(cell.message or '')}</p><ul>{where}</ul></article>"
+        f'<div class="finding"><p><b>{_escape(how)}</b> {_escape(cell.message or "")}</p>'
+        f"<dl>{where}</dl></div>"
     )
+
+
+def _group(crossing, found, opened):
+    result = found[0][0].result
+    cells = sum(len(conditions) for _, places in found for conditions in places.values())
+    sums = f"{len(found)} cause{plural(len(found))} · {cells} cell{plural(cells)}"
+    return (
+        f'<details class="group" data-name="{_escape(crossing.lower())}"{" open" * opened}>'
+        f'<summary><span class="badge {_class(result)}">{result}</span>'
+        f'<h3 class="owners">{_escape(crossing)}</h3><span class="sums">{sums}</span></summary>'
+        f'<div class="sites">{"".join(_finding(*each) for each in found)}</div></details>'
+    )
+
+
+def _groups(outcome):
+    """The causes by crossing, the worst first; the first group is open."""
+    groups = {}
+    worst_first = sorted(
+        _grouping.findings(outcome), key=lambda found: _verdict.FINDINGS.index(found[0].result)
+    )
+    for found in worst_first:
+        groups.setdefault(found[0].crossing.name, []).append(found)
+    shown = [_group(name, found, not at) for at, (name, found) in enumerate(groups.items())]
+    return "".join(shown) or '<p class="empty">None.</p>'
+
+
+# ---- cells -----------------------------------------------------------------------------------
 
 
 def _cell(condition, rows):
@@ -75,26 +108,27 @@ def _cell(condition, rows):
     messages = {}
     for cell in cells:
         messages.setdefault(cell.message or cell.result, []).append(cell.column.name)
-    detail = "\n".join(f"{', '.join(hosts)}: {message}" for message, hosts in messages.items())
+    detail = "&#10;".join(
+        _escape(f"{', '.join(hosts)}: {message}") for message, hosts in messages.items()
+    )
     spoken = f"{first.crossing.name}, {condition}: {first.result}"
     return (
-        f'<td class="{_class(first.result)}" data-detail="{_escape_lines(detail)}" '
+        f'<td class="{_class(first.result)}" data-detail="{detail}" '
         f'aria-label="{_escape(spoken)}">{_SHORT[first.result]}</td>'
     )
 
 
-def _escape_lines(text):
-    return "&#10;".join(_escape(line) for line in text.split("\n"))
-
-
 def _crossing(crossing, cells, conditions):
-    bad = any(cell.result not in ("ok", "skipped") for cell in cells)
+    bad = any(cell.result in _verdict.FINDINGS for cell in cells)
     lines = []
     for hosts, rows in _grouping.rows(cells):
         found = "".join(_cell(condition, rows) for condition in conditions)
         lines.append(f'<tr><th scope="row">{_escape(", ".join(hosts))}</th>{found}</tr>')
     span = len(conditions) + 1
-    head = f"<code>{_escape(crossing.name)}</code> <small>{_escape(crossing.kind)}</small>"
+    head = (
+        f'<span class="name">{_escape(crossing.name)}</span> '
+        f'<small class="muted">{_escape(crossing.kind)}</small>'
+    )
     return (
         f'<tbody data-bad="{int(bad)}" data-name="{_escape(crossing.name.lower())}">'
         f'<tr><th class="crossing" colspan="{span}" scope="rowgroup">{head}</th></tr>'
@@ -103,27 +137,25 @@ def _crossing(crossing, cells, conditions):
 
 
 def page(outcome):
-    """The page, as text."""
-    here = os.path.dirname(os.path.abspath(__file__))
-    with open(os.path.join(here, "_page.html"), encoding="utf-8") as file:
-        template = file.read()
-    found = [_finding(cell, places) for cell, places in _grouping.findings(outcome)]
+    """The page, as bytes."""
     conditions = _grouping.conditions(outcome)
-    heads = "".join(
-        f'<th scope="col" title="{_escape(words)}">{name}</th>'
-        for name, (_, words) in conditions.items()
-    )
     crossings = _grouping.by_crossing(outcome).items()
     parts = {
         "MODULE": _escape(outcome.target.module),
-        "SENTENCE": _escape(_sentence(outcome)),
+        "SENTENCE": _sentence(outcome),
+        "SAVED": _saved(outcome),
         "TILES": _tiles(outcome),
         "FACTS": _facts(outcome),
-        "FINDINGS": "".join(found) or "<p>None.</p>",
-        "HEADS": heads,
+        "FINDINGS": _groups(outcome),
+        "COUNT": str(len(conditions)),
+        "HEADS": "".join(
+            f'<th scope="col" title="{_escape(words)}">{name}</th>'
+            for name, (_, words) in conditions.items()
+        ),
         "BODIES": "".join(_crossing(crossing, cells, conditions) for crossing, cells in crossings),
         "NOTES": "".join(f"<li>{_escape(note)}</li>" for note in outcome.notes),
     }
-    pieces = template.split("@@")  # text and names of parts take turns
-    pieces[1::2] = [parts[name] for name in pieces[1::2]]
-    return "".join(pieces)
+    template = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_page.html")
+    return pages.fill(
+        template, {name: part.encode("utf-8", "replace") for name, part in parts.items()}
+    )

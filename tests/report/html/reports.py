@@ -4,10 +4,19 @@ import copy
 import json
 import random
 import re
+import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 MARKER = "@HOMEFREE_REPORT@"
+
+
+def template(path):
+    """The page without a document. path: its template's, in the package `command`."""
+    sys.path.append(str(path.parent.parent))
+    from command import page
+
+    return page.fill(path, {"REPORT": MARKER.encode()}).decode()
 
 
 def small():

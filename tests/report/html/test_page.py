@@ -28,7 +28,7 @@ except ImportError:
     webdriver = None
 
 SKIPPED = 77
-TEMPLATE = Path(sys.argv.pop(1)).resolve().read_text(encoding="utf-8")
+TEMPLATE = reports.template(Path(sys.argv.pop(1)).resolve())
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 DRIVER = shutil.which("chromedriver", path=os.environ.get("PATH", "") + ":/usr/lib/chromium")
 
