@@ -1,9 +1,12 @@
 """Sphinx's configuration of the site. docs/build runs it on the pages that sources.py collects."""
 
+import builtins
 import os
 import re
 import sys
 from pathlib import Path
+
+from sphinx import addnodes
 
 ROOT = Path(os.environ["HOMEFREE_DOCS_ROOT"])  # the repository
 BUILD = Path(os.environ["HOMEFREE_DOCS_BUILD"])  # a build directory with the Python package
@@ -20,8 +23,8 @@ root_doc = "index"
 myst_enable_extensions = ["deflist"]
 myst_heading_anchors = 4
 nitpicky = True
-# What is CPython's has no page here.
-nitpick_ignore_regex = [(r"py:.*", r"(?!homefree).*")]
+# What is CPython's has no page here, and what is private has none.
+nitpick_ignore_regex = [(r"py:.*", r"(?!homefree).*|homefree\._.*")]
 
 smartquotes = False  # options begin with two hyphens
 html_theme = "furo"
@@ -81,6 +84,14 @@ def _no_signature(app, what, name, found, options, signature, result):
     return ("", None) if signature and signature.startswith("(iterable=") else None
 
 
+def _leave_builtins(app, doctree):
+    """A type such as `bytes` is no reference to an attribute of that name."""
+    for node in list(doctree.findall(addnodes.pending_xref)):
+        if node.get("refdomain") == "py" and hasattr(builtins, node["reftarget"]):
+            node.replace_self(node.children)
+
+
 def setup(app):
+    app.connect("doctree-read", _leave_builtins)
     app.connect("autodoc-process-signature", _no_signature)
     app.connect("autodoc-process-docstring", _plain_docstring)
