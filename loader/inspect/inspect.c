@@ -212,11 +212,9 @@ static int list_libraries(struct hf_elf *elf, struct hf_inspection *inspection)
         return -ENOMEM;
     const char *name;
     size_t count = 0;
-    for (size_t cursor = 0; (name = hf_elf_needed(elf, &cursor)) != NULL; count++) {
-        if (inspection->libraries_count == LIBRARIES_MAX || count >= NEEDED_MAX) {
-            inspection->libraries_unseen++;
-            continue;
-        }
+    for (size_t cursor = 0; inspection->libraries_count < LIBRARIES_MAX && count < NEEDED_MAX &&
+                            (name = hf_elf_needed(elf, &cursor)) != NULL;
+         count++) {
         if (known_library(inspection, name))
             continue;
         const char *copy = hf_inspection_copy(inspection, name);

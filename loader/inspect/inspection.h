@@ -101,7 +101,7 @@ struct hf_inspection {
     size_t allocating_kept, allocating_count; /* names kept; names found */
 
     struct hf_inspection_library *libraries;
-    size_t libraries_count, libraries_unseen; /* unseen: libraries beyond the limit */
+    size_t libraries_count;
     struct hf_inspection_allocator allocators[HF_ALLOCATOR_COUNT];
     size_t allocators_count;
     struct hf_inspection_finding findings[HF_RULE_COUNT + HF_ALLOCATOR_COUNT];
