@@ -18,7 +18,8 @@ static void print_string(FILE *out, const char *text)
 {
     fputc('"', out);
     for (const unsigned char *at = (const unsigned char *)text; *at != '\0';) {
-        const size_t length = hf_text_sequence(at);
+        uint32_t code_point;
+        const size_t length = hf_text_decode(at, HF_TEXT_LONGEST, &code_point);
         if (length == 0) {
             fputs("\\ufffd", out);
             at++;

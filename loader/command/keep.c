@@ -2,7 +2,7 @@
 /*
  * See keep.h. Tables use open addressing and are at most half full.
  */
-#include "loader/command/report/keep.h"
+#include "loader/command/keep.h"
 
 #include "loader/command/command.h"
 #include "loader/command/text.h"

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Memory for a report while it is read and shown: allocated piece by piece, released all at once,
- * with tables in which every value exists once.
+ * Memory of a subcommand, such as that of a report while it is read and shown: allocated piece by
+ * piece, released all at once, with tables in which every value exists once.
  *
  * Owns: everything allocated from a struct hf_keep, until hf_keep_release(). Where memory runs out,
  * the process ends with a message and HF_EXIT_FAILED: nothing has been printed or written by then.
  * One thread.
  */
-#ifndef HOMEFREE_LOADER_COMMAND_REPORT_KEEP_H
-#define HOMEFREE_LOADER_COMMAND_REPORT_KEEP_H
+#ifndef HOMEFREE_LOADER_COMMAND_KEEP_H
+#define HOMEFREE_LOADER_COMMAND_KEEP_H
 
 #include <stdbool.h>
 #include <stddef.h>

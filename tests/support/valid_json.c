@@ -1,7 +1,7 @@
 /* See valid_json.h. The documents under test are nested as deep as their writer allows. */
 #include "valid_json.h"
 
-#include "loader/command/utf8.h"
+#include "loader/command/text.h"
 
 #include <stdint.h>
 #include <string.h>
@@ -41,7 +41,7 @@ static bool string(const char **at)
             continue;
         }
         const size_t length =
-            hf_utf8_decode((const unsigned char *)*at, strnlen(*at, 4), &code_point);
+            hf_text_decode((const unsigned char *)*at, strnlen(*at, 4), &code_point);
         if ((unsigned char)**at < 0x20 || length == 0)
             return false;
         *at += length;

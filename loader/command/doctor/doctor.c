@@ -6,7 +6,6 @@
  * Owns: the options, the sequence of steps, and all error messages. The program keeps its own
  * output; the report follows it as a whole, on stdout or in a file. One thread.
  */
-#include "loader/command/arguments.h"
 #include "loader/command/doctor/doctor_document.h"
 #include "loader/command/doctor/doctor_heap.h"
 #include "loader/command/doctor/doctor_live.h"
@@ -277,11 +276,14 @@ static int write_report(struct report *report)
 
 static int become_python(const struct report *report)
 {
-    char document[16];
-    const char *words[] = {document, report->request->output, report->request->all ? "all" : NULL,
-                           NULL};
-    snprintf(document, sizeof document, "%d", report->document);
-    return hf_python_become(who, "doctor", words, instead);
+    struct hf_keep keep = {.last = NULL};
+    struct hf_words words = {.keep = &keep};
+    hf_words_add(&words, "document", hf_keep_format(&keep, "%d", report->document));
+    hf_words_add(&words, "output", report->request->output);
+    hf_words_add(&words, "all", report->request->all ? "1" : NULL);
+    const int result = hf_python_become(who, "doctor", &words, instead);
+    hf_keep_release(&keep);
+    return result;
 }
 
 /* Shows a running process. */

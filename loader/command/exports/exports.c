@@ -8,10 +8,8 @@
  * before the first file is opened, and all input is read before the result is written. On any
  * error, nothing is written, and with --check never. One thread.
  */
-#include "loader/command/arguments.h"
 #include "loader/command/exports/version_script.h"
 #include "loader/command/program/python.h"
-#include "loader/command/report/keep.h"
 #include "loader/elf/elf_file.h"
 #include "loader/inspect/module_functions.h"
 
@@ -239,23 +237,18 @@ static bool asks_for_objects(const struct request *request)
  * HF_EXIT_FAILED if that fails. */
 static int become_python(const struct request *request)
 {
-    enum { OTHERS = 4 }; /* the command, the node, the output and the end */
     struct hf_keep keep = {.last = NULL};
-    const char **words = hf_keep_bytes(&keep, (request->count + OTHERS) * sizeof *words);
-    size_t count = 0;
+    struct hf_words words = {.keep = &keep};
     char *self = realpath("/proc/self/exe", NULL);
     if (self == NULL) {
         hf_command_complain(who, "cannot begin: %s", strerror(errno));
     } else {
-        words[count++] = self;
+        hf_words_add(&words, "command", self);
         for (size_t i = 0; i < request->count; i++)
-            words[count++] =
-                hf_keep_format(&keep, "--%s=%s", source_options[request->inputs[i].source],
-                               request->inputs[i].value);
-        if (request->node != NULL)
-            words[count++] = hf_keep_format(&keep, "--version=%s", request->node);
-        words[count++] = hf_keep_format(&keep, "--output=%s", request->output);
-        hf_python_become(who, "exports", words, "give --module NAME, which needs no Python");
+            hf_words_add(&words, source_options[request->inputs[i].source],
+                         request->inputs[i].value);
+        hf_words_add_options(&words, arguments_table, request);
+        hf_python_become(who, "exports", &words, "give --module NAME, which needs no Python");
     }
     free(self);
     hf_keep_release(&keep);

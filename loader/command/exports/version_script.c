@@ -10,7 +10,7 @@
 
 #include "loader/command/exports/punycode.h"
 #include "loader/command/grown.h"
-#include "loader/command/utf8.h"
+#include "loader/command/text.h"
 #include "loader/inspect/module_functions.h"
 
 #include <errno.h>
@@ -80,7 +80,7 @@ static const char *component_fault(const unsigned char *name, size_t length)
     size_t used = 0;
     for (size_t i = 0; i < length; i += used) {
         uint32_t code_point = 0;
-        used = hf_utf8_decode(name + i, length - i, &code_point);
+        used = hf_text_decode(name + i, length - i, &code_point);
         if (used == 0)
             return "it is not UTF-8; write it in UTF-8";
         if (code_point < 0x80 && !is_letter(name[i]) && !is_digit(name[i]))
@@ -121,7 +121,7 @@ const char *hf_exports_symbol_fault(const char *symbol)
     for (size_t i = 0; i < length; i += used) {
         const unsigned char *at = (const unsigned char *)symbol + i;
         uint32_t code_point = 0;
-        used = hf_utf8_decode(at, length - i, &code_point);
+        used = hf_text_decode(at, length - i, &code_point);
         if (used == 0)
             return "it is not UTF-8; write it as nm prints it";
         if (code_point == '@')
@@ -221,7 +221,7 @@ int hf_exports_module_rest(const char *name, char rest[HF_EXPORTS_REST_SIZE])
     size_t count = 0;
     const size_t length = strlen(last);
     for (size_t i = 0; i < length;)
-        i += hf_utf8_decode((const unsigned char *)last + i, length - i, &points[count++]);
+        i += hf_text_decode((const unsigned char *)last + i, length - i, &points[count++]);
     char encoded[HF_PUNYCODE_SIZE(HF_EXPORTS_LONGEST_COMPONENT)];
     hf_punycode_encode(points, count, encoded);
     for (char *at = encoded; *at != '\0'; at++)

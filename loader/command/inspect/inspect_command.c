@@ -10,7 +10,6 @@
 #include "loader/command/inspect/inspected.h"
 #include "loader/command/program/preload.h"
 #include "loader/command/program/python.h"
-#include "loader/command/report/keep.h"
 #include "loader/command/suggest.h"
 
 #include <homefree/homefree.h>
@@ -205,50 +204,25 @@ static bool needs_python(const struct request *request)
     return needs;
 }
 
-/* The words for python/homefree/command/inspect.py. */
-struct words {
-    const char **values; /* ends with NULL */
-    size_t count;
-    struct hf_keep *keep;
-};
-
-static void add_word(struct words *words, const char *name, const char *value)
+/* Adds the words for python/homefree/command/inspect.py. */
+static void add_words(struct hf_words *words, const struct request *request, const bool *fails)
 {
-    if (value != NULL)
-        words->values[words->count++] = hf_keep_format(words->keep, "%s=%s", name, value);
-}
-
-static void add_flag(struct words *words, const char *name, bool value)
-{
-    add_word(words, name, value ? "1" : NULL);
-}
-
-static void add_words(struct words *words, const struct request *request, const bool *fails)
-{
-    add_word(words, "version", HF_VERSION);
-    add_word(words, "format", hf_keep_format(words->keep, "%u", hf_inspect_table.format));
-    add_word(words, "python", hf_preload_python(request->python));
-    add_word(words, "junit", request->junit);
-    add_word(words, "sarif", request->sarif);
-    add_flag(words, "json", request->json);
-    add_flag(words, "all", request->all);
-    add_flag(words, "require-homefree", request->require_homefree || request->look_for_linked);
-    add_flag(words, "adoption", request->adoption);
+    hf_words_add(words, "version", HF_VERSION);
+    hf_words_add(words, "format", hf_keep_format(words->keep, "%u", hf_inspect_table.format));
+    hf_words_add_options(words, arguments_table, request);
     for (size_t i = 0; i < HF_RULE_COUNT; i++)
-        add_word(words, "fails", fails[i] ? hf_rules[i].name : NULL);
+        hf_words_add(words, "fails", fails[i] ? hf_rules[i].name : NULL);
     for (size_t i = 0; i < request->files.count; i++)
-        add_word(words, "file", request->files.values[i]);
+        hf_words_add(words, "file", request->files.values[i]);
     for (size_t i = 0; i < request->packages_count; i++)
-        add_word(words, "package", request->packages[i]);
+        hf_words_add(words, "package", request->packages[i]);
 }
 
 /* Returns HF_EXIT_FAILED if that fails. */
-static int become_python(const struct request *request, const bool *fails)
+static int become_python(struct request *request, const bool *fails)
 {
-    enum { OTHERS_MAX = 16 };
     struct hf_keep keep = {.last = NULL};
-    struct words words = {.keep = &keep};
-    const size_t most = request->files.count + request->packages_count + HF_RULE_COUNT + OTHERS_MAX;
+    struct hf_words words = {.keep = &keep};
     char *self = realpath("/proc/self/exe", NULL);
     /* What archives hold, for processes of this command under the same number. Not a closed stdin,
      * stdout or stderr. */
@@ -257,11 +231,12 @@ static int become_python(const struct request *request, const bool *fails)
     if (self == NULL || memory < 0) {
         hf_command_complain(who, "cannot begin: %s", strerror(errno));
     } else {
-        words.values = hf_keep_bytes(&keep, most * sizeof *words.values);
-        add_word(&words, "command", self);
-        add_word(&words, "memory", hf_keep_format(&keep, "%d", memory));
+        hf_words_add(&words, "command", self);
+        hf_words_add(&words, "memory", hf_keep_format(&keep, "%d", memory));
+        request->python = hf_preload_python(request->python);
+        request->require_homefree = request->require_homefree || request->look_for_linked;
         add_words(&words, request, fails);
-        hf_python_become(who, "inspect", words.values,
+        hf_python_become(who, "inspect", &words,
                          "give --json and shared objects alone, which need no Python");
     }
     if (memory >= 0)
@@ -271,7 +246,7 @@ static int become_python(const struct request *request, const bool *fails)
     return HF_EXIT_FAILED;
 }
 
-static int inspect(const struct request *request)
+static int inspect(struct request *request)
 {
     const struct hf_inspected_wishes wishes = {
         .require_homefree = request->require_homefree || request->look_for_linked,

@@ -134,18 +134,39 @@ int hf_python_document(const char *who, hf_command_composer *compose, void *cont
     return HF_EXIT_CLEAN;
 }
 
+/* ---- words ---------------------------------------------------------------------------------- */
+
+void hf_words_add(struct hf_words *words, const char *name, const char *value)
+{
+    if (value == NULL)
+        return;
+    words->values = hf_keep_more(words->keep, words->values, words->count, sizeof *words->values);
+    words->values[words->count++] = hf_keep_format(words->keep, "%s=%s", name, value);
+}
+
+void hf_words_add_options(struct hf_words *words, const struct hf_argument *arguments,
+                          const void *request)
+{
+    for (const struct hf_argument *each = arguments; each->name != NULL; each++) {
+        const void *member = (const char *)request + each->offset;
+        if (each->take != NULL)
+            continue;
+        if (each->value == NULL)
+            hf_words_add(words, each->name, *(const bool *)member ? "1" : NULL);
+        else
+            hf_words_add(words, each->name, *(const char *const *)member);
+    }
+}
+
 static char *word(const char *text)
 {
     return (char *)(unsigned long)text; /* execvp(3) changes none */
 }
 
-int hf_python_become(const char *who, const char *part, const char *const *words,
+int hf_python_become(const char *who, const char *part, const struct hf_words *words,
                      const char *instead)
 {
     char python[PATH_MAX];
-    size_t count = 0;
-    while (words[count] != NULL)
-        count++;
     char *directory = find_package(who, instead);
     if (directory == NULL)
         return HF_EXIT_FAILED;
@@ -155,14 +176,14 @@ int hf_python_become(const char *who, const char *part, const char *const *words
     char *first[] = {python,      word("-E"), word("-s"),    word("-S"), word("-c"),
                      word(start), word(who),  word(instead), directory,  word(part)};
     enum { FIRST = sizeof first / sizeof first[0] };
-    char **line = calloc(FIRST + count + 1, sizeof *line);
+    char **line = calloc(FIRST + words->count + 1, sizeof *line);
     if (line == NULL) {
         free(directory);
         return hf_command_out_of_memory(who);
     }
     memcpy(line, first, sizeof first);
-    for (size_t i = 0; i < count; i++)
-        line[FIRST + i] = word(words[i]);
+    for (size_t i = 0; i < words->count; i++)
+        line[FIRST + i] = word(words->values[i]);
     execvp(python, line);
     const int error = errno;
     free(line);

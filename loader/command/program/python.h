@@ -8,7 +8,8 @@
 #ifndef HOMEFREE_LOADER_COMMAND_PROGRAM_PYTHON_H
 #define HOMEFREE_LOADER_COMMAND_PROGRAM_PYTHON_H
 
-#include "loader/command/command.h"
+#include "loader/command/arguments.h"
+#include "loader/command/keep.h"
 
 /* Finds the Python that this command belongs to: the one that ran `python -m homefree`, the one
  * beside the command, the one for which the package was installed, or just "python3". */
@@ -24,12 +25,25 @@ int hf_python_check(const char *who, const char *instead);
  * `who`. */
 int hf_python_document(const char *who, hf_command_composer *compose, void *context, int *document);
 
-/*
- * Becomes the module `part` of python/homefree/command, which gets `words`; they end with NULL, and
- * descriptors in them stay open. Returns HF_EXIT_FAILED after an error message by `who`, which says
- * that another Python or `instead` helps.
+/* The words that Python gets, each "NAME=VALUE", in memory of `keep`. Descriptors in them stay
+ * open.
  */
-int hf_python_become(const char *who, const char *part, const char *const *words,
+struct hf_words {
+    struct hf_keep *keep;
+    const char **values;
+    size_t count;
+};
+
+/* Adds a word. A value that is NULL adds none. */
+void hf_words_add(struct hf_words *words, const char *name, const char *value);
+
+/* Adds the options of a table that were given, but those with a `take`: a flag as "NAME=1". */
+void hf_words_add_options(struct hf_words *words, const struct hf_argument *arguments,
+                          const void *request);
+
+/* Becomes the module `part` of python/homefree/command. Returns HF_EXIT_FAILED after an error
+ * message by `who`, which says that another Python or `instead` helps. */
+int hf_python_become(const char *who, const char *part, const struct hf_words *words,
                      const char *instead);
 
 #endif

@@ -12,7 +12,7 @@
 #ifndef HOMEFREE_LOADER_COMMAND_REPORT_MERGED_H
 #define HOMEFREE_LOADER_COMMAND_REPORT_MERGED_H
 
-#include "loader/command/report/keep.h"
+#include "loader/command/keep.h"
 #include "loader/command/report/recorded_file.h"
 #include "loader/command/rules.h"
 

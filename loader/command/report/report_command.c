@@ -107,27 +107,14 @@ static const struct hf_document_form for_compare = {
     .findings = SIZE_MAX,
 };
 
-/* The words for python/homefree/command/report.py: "name=value". */
-struct words {
-    const char *values[8]; /* ends with NULL */
-    size_t count;
-    struct hf_keep *keep;
-};
-
-static void add_word(struct words *words, const char *name, const char *value)
-{
-    if (value != NULL)
-        words->values[words->count++] = hf_keep_format(words->keep, "%s=%s", name, value);
-}
-
-static int add_document(struct words *words, const char *name, const struct hf_merged *merged,
+static int add_document(struct hf_words *words, const char *name, const struct hf_merged *merged,
                         const struct hf_document_form *form)
 {
     int memory;
     struct result result = {merged, form};
     const int status = hf_python_document(who, compose_document, &result, &memory);
     if (status == HF_EXIT_CLEAN)
-        add_word(words, name, hf_keep_format(words->keep, "%d", memory));
+        hf_words_add(words, name, hf_keep_format(words->keep, "%d", memory));
     return status;
 }
 
@@ -147,10 +134,10 @@ static bool holds_records(const char *path)
 }
 
 /* What is compared: two documents, but an older one that is a document is read there. */
-static int add_compared(struct words *words, const struct hf_merged *merged, const char *path)
+static int add_compared(struct hf_words *words, const struct hf_merged *merged, const char *path)
 {
     int status = add_document(words, "new", merged, &for_compare);
-    add_word(words, "compare", path);
+    hf_words_add(words, "compare", path);
     if (status != HF_EXIT_CLEAN || !holds_records(path))
         return status;
     struct hf_merged old;
@@ -166,10 +153,10 @@ static int add_compared(struct words *words, const struct hf_merged *merged, con
 static int become_python(const struct request *request, const struct hf_merged *merged,
                          bool with_text, int status)
 {
-    struct words words = {.keep = merged->keep};
+    struct hf_words words = {.keep = merged->keep};
     int result = HF_EXIT_CLEAN;
-    add_word(&words, "status", status == HF_EXIT_FINDINGS ? "1" : "0");
-    add_word(&words, "html", request->html);
+    hf_words_add(&words, "status", status == HF_EXIT_FINDINGS ? "1" : "0");
+    hf_words_add(&words, "html", request->html);
     if (request->compare != NULL)
         result = add_compared(&words, merged, request->compare);
     if (result == HF_EXIT_CLEAN && request->html != NULL)
@@ -179,7 +166,7 @@ static int become_python(const struct request *request, const struct hf_merged *
     if (result == HF_EXIT_CLEAN && with_text)
         result = add_document(&words, "text", merged, &for_text);
     return result == HF_EXIT_CLEAN
-               ? hf_python_become(who, "report", words.values, "use --json, which needs no Python")
+               ? hf_python_become(who, "report", &words, "use --json, which needs no Python")
                : result;
 }
 

@@ -3,11 +3,11 @@
  * `homefree test`: becomes the harness, a program in Python (python/homefree/harness).
  *
  * Owns: the options, their help, the messages about wrong usage, and which Python runs the harness.
- * The options are handed on as they are. Nothing stays between the caller and the harness. One
+ * Nothing stays between the caller and the harness. One
  * thread.
  */
-#include "loader/command/arguments.h"
 #include "loader/command/program/preload.h"
+#include "loader/command/program/python.h"
 #include "loader/command/test/python_program.h"
 
 #include <errno.h>
@@ -37,98 +37,60 @@ static char start[] =
 
 struct request {
     char *python;
-    const char *script, *junit, *html, *only;
+    const char *script, *junit, *html, *only, *jobs, *timeout, *learn, *limit;
     bool json, list, all, pointers, interpreters;
+    const char **beside; /* with room for all arguments */
+    size_t beside_count;
 };
 
-/* A whole number from 1 on. */
-static int take_count(void *request, const char *value)
+static int check_readable(const char *path)
 {
-    char *end;
-    errno = 0;
-    const long number = strtol(value, &end, 10);
-    (void)request;
-    if (end == value || *end != '\0' || errno != 0 || number < 1 || number > 1000000)
-        return hf_command_wrong(who, "'%s' is not a number from 1 to 1000000", value);
-    return HF_EXIT_CLEAN;
+    return path == NULL || access(path, R_OK) == 0
+               ? HF_EXIT_CLEAN
+               : hf_command_wrong(who, "cannot read '%s': %s", path, strerror(errno));
 }
 
-static int take_seconds(void *request, const char *value)
+static int take_beside(void *context, const char *value)
 {
-    char *end;
-    const double number = strtod(value, &end);
-    (void)request;
-    if (end == value || *end != '\0' || !isfinite(number) || number <= 0 || number > 1e6)
-        return hf_command_wrong(who, "'%s' is not a number of seconds", value);
-    return HF_EXIT_CLEAN;
-}
-
-static int take_file(void *request, const char *value)
-{
-    (void)request;
-    if (access(value, R_OK) != 0)
-        return hf_command_wrong(who, "cannot read '%s': %s", value, strerror(errno));
-    return HF_EXIT_CLEAN;
+    struct request *request = context;
+    request->beside[request->beside_count++] = value;
+    return check_readable(value);
 }
 
 static const struct hf_argument arguments_table[] = {
-    {.name = "script",
-     .value = "FILE",
-     .help = "a program in Python that uses MODULE, to learn from",
-     .offset = offsetof(struct request, script)},
-    {.name = "python",
-     .value = "PROGRAM",
-     .help = "the Python to use; the default is the one that runs\n"
-             "'python -m homefree', or python3",
-     .offset = offsetof(struct request, python)},
-    {.name = "only",
-     .value = "PATTERN",
-     .help = "only cells whose 'crossing / condition / host' has a\n"
-             "part that fits; '*' and '?' as in a shell",
-     .offset = offsetof(struct request, only)},
-    {.name = "list",
-     .help = "print the cells and run none",
-     .offset = offsetof(struct request, list)},
+    HF_VALUE_ARGUMENT("script", script, "FILE",
+                      "a program in Python that uses MODULE, to learn from"),
+    HF_VALUE_ARGUMENT("python", python, "PROGRAM",
+                      "the Python to use; the default is the one that runs\n"
+                      "'python -m homefree', or python3"),
+    HF_VALUE_ARGUMENT("only", only, "PATTERN",
+                      "only cells whose 'crossing / condition / host' has a\n"
+                      "part that fits; '*' and '?' as in a shell"),
+    HF_FLAG_ARGUMENT("list", list, "print the cells and run none"),
     {.name = "jobs",
      .letter = 'j',
      .value = "N",
      .help = "cells that run at a time; the default is the number of\n"
              "processors",
-     .take = take_count},
-    {.name = "timeout",
-     .value = "SECONDS",
-     .help = "how long a cell may take (10)",
-     .take = take_seconds},
-    {.name = "learn",
-     .value = "SECONDS",
-     .help = "how long to invent arguments (30)",
-     .take = take_seconds},
-    {.name = "limit", .value = "N", .help = "the most crossings to test (100)", .take = take_count},
+     .offset = offsetof(struct request, jobs)},
+    HF_VALUE_ARGUMENT("timeout", timeout, "SECONDS", "how long a cell may take (10)"),
+    HF_VALUE_ARGUMENT("learn", learn, "SECONDS", "how long to invent arguments (30)"),
+    HF_VALUE_ARGUMENT("limit", limit, "N", "the most crossings to test (100)"),
     {.name = "beside",
      .value = "FILE",
      .help = "a shared object with an allocator of its own, to load\n"
              "beside MODULE; may be given several times",
-     .take = take_file},
-    {.name = "pointers",
-     .help = "numbers that are addresses of live blocks are for the\n"
-             "host to free",
-     .offset = offsetof(struct request, pointers)},
-    {.name = "interpreters",
-     .help = "also between interpreters with GILs of their own: more\n"
-             "conditions, with homefree",
-     .offset = offsetof(struct request, interpreters)},
-    {.name = "all",
-     .help = "show every crossing's row, not only those with findings",
-     .offset = offsetof(struct request, all)},
-    {.name = "json", .help = "write a JSON document", .offset = offsetof(struct request, json)},
-    {.name = "junit",
-     .value = "FILE",
-     .help = "write a JUnit file as well",
-     .offset = offsetof(struct request, junit)},
-    {.name = "html",
-     .value = "FILE",
-     .help = "write a page for browsers as well",
-     .offset = offsetof(struct request, html)},
+     .take = take_beside},
+    HF_FLAG_ARGUMENT("pointers", pointers,
+                     "numbers that are addresses of live blocks are for the\n"
+                     "host to free"),
+    HF_FLAG_ARGUMENT("interpreters", interpreters,
+                     "also between interpreters with GILs of their own: more\n"
+                     "conditions, with homefree"),
+    HF_FLAG_ARGUMENT("all", all, "show every crossing's row, not only those with findings"),
+    HF_FLAG_ARGUMENT("json", json, "write a JSON document"),
+    HF_VALUE_ARGUMENT("junit", junit, "FILE", "write a JUnit file as well"),
+    HF_VALUE_ARGUMENT("html", html, "FILE", "write a page for browsers as well"),
     {.name = NULL},
 };
 
@@ -149,9 +111,36 @@ static const struct hf_command command = {
     .operands = HF_OPERANDS_ANYWHERE,
 };
 
+/* A whole number from 1 on; NULL is one. */
+static int check_count(const char *value)
+{
+    char *end;
+    errno = 0;
+    const long number = value != NULL ? strtol(value, &end, 10) : 1;
+    if (value != NULL &&
+        (end == value || *end != '\0' || errno != 0 || number < 1 || number > 1000000))
+        return hf_command_wrong(who, "'%s' is not a number from 1 to 1000000", value);
+    return HF_EXIT_CLEAN;
+}
+
+static int check_seconds(const char *value)
+{
+    char *end;
+    const double number = value != NULL ? strtod(value, &end) : 1;
+    if (value != NULL && (end == value || *end != '\0' || strpbrk(value, "xX") != NULL ||
+                          !isfinite(number) || number <= 0 || number > 1e6))
+        return hf_command_wrong(who, "'%s' is not a number of seconds", value);
+    return HF_EXIT_CLEAN;
+}
+
 /* Returns HF_EXIT_NONE, or HF_EXIT_USAGE after an error message. */
 static int check(const struct request *request, const struct hf_operand_list *operands)
 {
+    if (check_count(request->jobs) != HF_EXIT_CLEAN ||
+        check_seconds(request->timeout) != HF_EXIT_CLEAN ||
+        check_seconds(request->learn) != HF_EXIT_CLEAN ||
+        check_count(request->limit) != HF_EXIT_CLEAN)
+        return HF_EXIT_USAGE;
     if (operands->count == 0)
         return hf_command_wrong(who, "no module is given");
     if (operands->values[0][0] == '\0' || operands->values[0][0] == '-')
@@ -160,9 +149,7 @@ static int check(const struct request *request, const struct hf_operand_list *op
         return hf_command_wrong(who, "write '--' before the command '%s'", operands->values[1]);
     if (operands->count > 1 && request->script != NULL)
         return hf_command_wrong(who, "--script and a command exclude each other");
-    if (request->script != NULL)
-        return take_file(NULL, request->script) == HF_EXIT_CLEAN ? HF_EXIT_NONE : HF_EXIT_USAGE;
-    return HF_EXIT_NONE;
+    return check_readable(request->script) == HF_EXIT_CLEAN ? HF_EXIT_NONE : HF_EXIT_USAGE;
 }
 
 /* ---- the harness ---------------------------------------------------------------------------- */
@@ -189,25 +176,30 @@ static char *find_python(const struct request *request)
     return NULL;
 }
 
-/* Returns only after a failure, HF_EXIT_FAILED. `options` are the arguments before the operands. */
-static int become(char *python, char **options, size_t option_count,
-                  const struct hf_operand_list *operands)
+/* Adds the words for python/homefree/harness/_options.py. */
+static void add_words(struct hf_words *words, const struct request *request,
+                      const struct hf_operand_list *operands)
 {
-    static char minus_c[] = "-c", separator[] = "--";
-    char **line = calloc(option_count + operands->count + 6, sizeof *line);
+    hf_words_add_options(words, arguments_table, request);
+    for (size_t i = 0; i < request->beside_count; i++)
+        hf_words_add(words, "beside", request->beside[i]);
+    hf_words_add(words, "module", operands->values[0]);
+    for (size_t i = 1; i < operands->count; i++)
+        hf_words_add(words, "command", operands->values[i]);
+}
+
+/* Returns only after a failure, HF_EXIT_FAILED. */
+static int become(char *python, const struct hf_words *words)
+{
+    static char minus_c[] = "-c";
+    enum { FIRST = 3 };
+    char **line = calloc(FIRST + words->count + 1, sizeof *line);
     if (line == NULL)
         return hf_command_out_of_memory(who);
-    size_t count = 0;
-    line[count++] = python; /* by this name CPython finds its installation */
-    line[count++] = minus_c;
-    line[count++] = start;
-    for (size_t i = 0; i < option_count; i++)
-        line[count++] = options[i];
-    line[count++] = operands->values[0];
-    if (operands->count > 1)
-        line[count++] = separator;
-    for (size_t i = 1; i < operands->count; i++)
-        line[count++] = operands->values[i];
+    line[0] = python; /* by this name CPython finds its installation */
+    line[1] = minus_c;
+    line[2] = start;
+    memcpy(line + FIRST, words->values, words->count * sizeof *line);
     execvp(python, line);
     hf_command_complain(who, "cannot run '%s': %s", python, strerror(errno));
     free(line);
@@ -216,14 +208,18 @@ static int become(char *python, char **options, size_t option_count,
 
 int hf_command_test(int count, char **arguments)
 {
-    struct request request = {.json = false};
+    struct hf_keep keep = {.last = NULL};
+    struct hf_words words = {.keep = &keep};
+    struct request request = {.beside = hf_keep_bytes(&keep, (size_t)count * sizeof(char *))};
     struct hf_operand_list operands;
     int result = hf_command_read(&command, &request, count, arguments, &operands);
     if (result == HF_EXIT_NONE)
         result = check(&request, &operands);
-    if (result != HF_EXIT_NONE)
-        return result;
-    const size_t before = (size_t)(operands.values - arguments) - (operands.separated ? 1 : 0);
-    char *python = find_python(&request);
-    return python != NULL ? become(python, arguments + 1, before - 1, &operands) : HF_EXIT_FAILED;
+    if (result == HF_EXIT_NONE) {
+        char *python = find_python(&request);
+        add_words(&words, &request, &operands);
+        result = python != NULL ? become(python, &words) : HF_EXIT_FAILED;
+    }
+    hf_keep_release(&keep);
+    return result;
 }

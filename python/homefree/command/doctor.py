@@ -2,8 +2,9 @@
 """`homefree doctor` for people.
 
 loader/command/doctor/ looks at processes, and hands over a document (homefree-doctor(1)) in memory.
-The words: its descriptor, the path of the result, and perhaps "all", for every object. The document
-is the last line; lines before it, which list the blocks of a heap, are shown as they are.
+The words, NAME=VALUE: `document`, its descriptor; `output`, the path of the result; and `all`, for
+every object. The document is the last line; lines before it, which list the blocks of a heap, are
+shown as they are.
 
 State: none. One thread.
 """
@@ -14,14 +15,15 @@ from . import doctor_heap, doctor_text, output
 
 
 def main(words):
-    descriptor, path, *options = words
-    with open(int(descriptor), "rb") as file:
+    words = dict(word.split("=", 1) for word in words)
+    path = words["output"]
+    with open(int(words["document"]), "rb") as file:
         file.seek(0)
         listed, line, document = file.read().rstrip(b"\n").rpartition(b"\n")
     document = json.loads(document)
     if "classes" in document:
         output.write(path, listed + line + doctor_heap.text(document, path))
         return 0
-    output.write(path, doctor_text.text(document, path, bool(options)))
+    output.write(path, doctor_text.text(document, path, "all" in words))
     summary = document["summary"]
     return 3 if summary["failed"] else int(summary["errors"] + summary["warnings"] > 0)

@@ -5,10 +5,8 @@ other ones than most, routing and findings, and then what to do.
 State: none.
 """
 
-import signal
-
 from . import findings
-from .terminal import Page, clean, plural, size
+from .terminal import Page, base_name, clean, plural, signal_name, size
 
 _MOMENTS = {
     "exit": "at its end",
@@ -44,20 +42,12 @@ def text(document, path, every):
     return page.bytes()
 
 
-def _name(path):
-    return path.rpartition("/")[2]
-
-
 def _ending(command):
     program = clean(command["arguments"][0])
     if command["signal"] is None:
         return f"{program} exited with status {command['status']}"
-    try:
-        number = signal.Signals(command["signal"]).name
-    except ValueError:
-        number = f"signal {command['signal']}"
     core = " and left a core file" if command["core"] else ""
-    return f"{program} was ended by {number}{core}"
+    return f"{program} was ended by {signal_name(command['signal'])}{core}"
 
 
 # ---- allocators and their users --------------------------------------------------------------
@@ -110,7 +100,7 @@ def _objects(page, process, every):
     for each in shown:
         where = f" (namespace {each['namespace']})" if each["namespace"] else ""
         owners = ", ".join(
-            ", ".join(clean(known.get(path) or _name(path)) for path in each[function]) or "-"
+            ", ".join(clean(known.get(path) or base_name(path)) for path in each[function]) or "-"
             for function in ("malloc", "free")
         )
         page.line(f"  {clean(each['path'])}{where}: {owners}; {each['routed']}, {each['refused']}")

@@ -3,8 +3,8 @@
 files, and has the command write the version script.
 
 loader/command/exports/exports.c has the command line, and needs no Python for names that it is
-given. The words: the command itself and its arguments, "--from-objects=FILE" among them. In its
-place come the functions that the file defines, each as "--found=NAME".
+given. The words: "command=" with its path, and its options, each NAME=VALUE. In the place of
+"from-objects=FILE" come the functions that the file defines, each as "found=NAME".
 
 The files are hostile, and of any machine, class and byte order, as for a linker. Every offset and
 size is checked, and a file takes linear time. Files are read, not mapped.
@@ -20,7 +20,6 @@ import struct
 from .start import Failure, complain
 
 _WHO = "homefree exports"
-_FROM = "--from-objects="
 _FINDINGS = 1
 _ELF = b"\x7fELF"
 _IDENT = 16
@@ -62,14 +61,14 @@ class _Seen:
 
 
 def main(words):
-    command, *arguments = words
     seen = _Seen()
+    command = words[0].partition("=")[2]
     line = [command, "exports"]
-    for argument in arguments:
-        if not argument.startswith(_FROM):
-            line.append(argument)
+    for word in words[1:]:
+        option, _, path = word.partition("=")
+        if option != "from-objects":
+            line.append(f"--{word}")
             continue
-        path = argument[len(_FROM) :]
         before = len(seen.functions)
         try:
             _read_file(path, seen)

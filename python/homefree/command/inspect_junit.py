@@ -19,7 +19,7 @@ def junit(inspected):
     root = xml.Element("testsuites", name="homefree inspect")
     _count(root, inspected, inspected.files)
     for group in inspected.groups():
-        suite = xml.SubElement(root, "testsuite", name=_text(group.name))
+        suite = xml.SubElement(root, "testsuite", name=text(group.name))
         _count(suite, inspected, group.files)
         for file in group.files:
             _case(suite, inspected, file)
@@ -27,8 +27,9 @@ def junit(inspected):
     return xml.tostring(root, "UTF-8", xml_declaration=True) + b"\n"
 
 
-def _text(text):
-    return _NO_XML.sub("?", clean(text))
+def text(said):
+    """What an XML file can hold of it."""
+    return _NO_XML.sub("?", clean(said))
 
 
 def _count(element, inspected, files):
@@ -39,16 +40,16 @@ def _count(element, inspected, files):
 
 def _case(suite, inspected, file):
     name = file["path"] if file["member"] is None else file["member"]
-    case = xml.SubElement(suite, "testcase", classname=suite.get("name"), name=_text(name))
+    case = xml.SubElement(suite, "testcase", classname=suite.get("name"), name=text(name))
     if file["error"] is not None:
-        xml.SubElement(case, "error", type="not-inspected", message=_text(file["error"]))
+        xml.SubElement(case, "error", type="not-inspected", message=text(file["error"]))
         return
     failing = [finding for finding in file["findings"] if inspected.rank(finding) is not None]
     others = [finding for finding in file["findings"] if inspected.rank(finding) is None]
     if failing:
         more = len(failing) - 1
         said = failing[0]["message"] + (f", and {more} more finding{plural(more)}" if more else "")
-        failure = xml.SubElement(case, "failure", type=failing[0]["rule"], message=_text(said))
+        failure = xml.SubElement(case, "failure", type=failing[0]["rule"], message=text(said))
         failure.text = _told(failing)
     if others:
         xml.SubElement(case, "system-out").text = _told(others)
@@ -56,6 +57,6 @@ def _case(suite, inspected, file):
 
 def _told(findings):
     return "\n".join(
-        f"{finding['severity']} {finding['rule']}: {_text(message(finding))}\n  {finding['remedy']}"
+        f"{finding['severity']} {finding['rule']}: {text(message(finding))}\n  {finding['remedy']}"
         for finding in findings
     )

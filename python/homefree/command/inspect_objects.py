@@ -15,10 +15,9 @@ import json
 import os
 import re
 import stat
-import time
 
 from .start import Failure, complain
-from .terminal import clean
+from .terminal import Progress
 
 _WHO = "homefree inspect"
 _ELF = b"\x7fELF"
@@ -28,7 +27,6 @@ _TARS = ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz"
 _NAMED_OBJECT = re.compile(r"\.so(\.[0-9.]*)?\Z")  # libx.so, libx.so.1.2; not libx.so.debug
 _BATCH = 500  # files that one process inspects
 _ROOT = "//"  # HF_INSPECTION_ROOT
-_PATIENCE, _PAUSE = 1.0, 0.1
 
 
 class Group:
@@ -43,31 +41,6 @@ class Group:
         self.objects = 0
         self.found = 0  # objects with errors or warnings
         self.failed = 0  # what could not be inspected
-
-
-class Progress:
-    """A line on stderr about what is being done, for whoever waits."""
-
-    def __init__(self):
-        self._next = time.monotonic() + _PATIENCE if os.isatty(2) else float("inf")
-        self._shown = False
-
-    def show(self, text):
-        now = time.monotonic()
-        if now >= self._next:
-            self._next = now + _PAUSE
-            self._write(f"\r\033[K{_WHO}: {clean(text)[:80]}")
-            self._shown = True
-
-    def end(self):
-        """Removes the line. Required before anything else is printed."""
-        if self._shown:
-            self._write("\r\033[K")
-            self._shown = False
-
-    @staticmethod
-    def _write(text):
-        os.write(2, text.encode("utf-8", "replace"))
 
 
 class Inspected:
@@ -86,7 +59,7 @@ class Inspected:
         self._python = options["python"][0]
         self._asked = [f"--{name}" for name in ("adoption", "require-homefree") if name in options]
         self._pending = []
-        self._progress = Progress()
+        self._progress = Progress(_WHO)
         self._reader = None
         self._kernels = set()
         self._signal = 0

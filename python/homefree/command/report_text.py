@@ -7,7 +7,7 @@ State: none.
 """
 
 from .report_compare import caller
-from .terminal import Page, clean, plural, size
+from .terminal import Page, base_name, clean, plural, size
 
 _SEVERITIES = "error", "warning", "note"
 _LINES_MAX = 10  # of each stack
@@ -31,10 +31,6 @@ def text(document, comparison):
         _changes(page, comparison)
     _remedies(page, document["rules"], told)
     return page.bytes()
-
-
-def _name(path):
-    return path.rpartition("/")[2]
 
 
 def _times(count):
@@ -147,8 +143,8 @@ def _place(place):
     found = place["symbol"]
     found = clean(found) if found is not None else f"{place['offset']:#x}"
     if place["file"] is not None:
-        found += f" ({clean(_name(place['file']))}:{place['line'] or 0})"
-    return f"{found} in {clean(_name(place['object']))}"
+        found += f" ({clean(base_name(place['file']))}:{place['line'] or 0})"
+    return f"{found} in {clean(base_name(place['object']))}"
 
 
 def _side(page, what, side):
@@ -229,14 +225,14 @@ def _native_lines(frames, has_python):
 
 
 def _is_interpreter(frame):
-    return frame["object"] is not None and _name(frame["object"]).startswith(_INTERPRETERS)
+    return frame["object"] is not None and base_name(frame["object"]).startswith(_INTERPRETERS)
 
 
 def _folded(frames):
     """Frames without names, as one line or none."""
     if not frames:
         return []
-    objects = [clean(_name(frame["object"])) for frame in frames if frame["object"] is not None]
+    objects = [clean(base_name(frame["object"])) for frame in frames if frame["object"] is not None]
     objects = list(dict.fromkeys(objects)) or ["unknown code"]
     names = ", ".join(objects[:2]) + (" and others" if len(objects) > 2 else "")
     return [f"... {len(frames)} without a name in {names}"]
@@ -283,7 +279,7 @@ def _matrix(page, matrix):
 
 
 def _compared(side):
-    name = clean(_name(side.object)) if side.object is not None else "unknown code"
+    name = clean(base_name(side.object)) if side.object is not None else "unknown code"
     return name if side.symbol is None else f"{clean(side.symbol)} in {name}"
 
 

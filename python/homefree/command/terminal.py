@@ -1,21 +1,45 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Text for a terminal: what comes from outside cannot control it, and lines fit where it is one.
 
-State: none; looks at stdout and the environment. One thread.
+State: none but Progress, which owns the last line of stderr until its end(); looks at stdout and
+the environment. One thread.
 """
 
 import os
 import re
+import signal
+import time
 
 _WIDTH_MIN = 40
-# Control characters, C1 among them, and what was no text.
-_UNSHOWN = re.compile("[\0-\x1f\x7f-\x9f\ud800-\udfff\ufffd]")
-_CODES = {"note": "36", "warning": "33", "error": "31", "bold": "1", "dim": "2"}
+# Control characters, C1 among them, what ends lines or turns their direction, and what was no text.
+_UNSHOWN = re.compile("[\0-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffd]")
+_CODES = {
+    "ok": "32",
+    "note": "36",
+    "warning": "33",
+    "error": "31",
+    "slow": "35",
+    "bold": "1",
+    "dim": "2",
+}
+_PATIENCE, _PAUSE = 1.0, 0.1
 _UNITS = "B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"
 
 
 def clean(text):
     return _UNSHOWN.sub("?", text)
+
+
+def base_name(path):
+    return path.rpartition("/")[2]
+
+
+def signal_name(number):
+    """ "SIGSEGV"; "signal 99" where it has none; None for None."""
+    try:
+        return number if number is None else signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
 
 
 def plural(count):
@@ -85,3 +109,29 @@ def _terminal_width():
         except OSError:
             width = 0
     return max(width, _WIDTH_MIN) if width > 0 else 80
+
+
+class Progress:
+    """A line on stderr about what is being done, for whoever waits at a terminal."""
+
+    def __init__(self, who):
+        self._who = who
+        self._next = time.monotonic() + _PATIENCE if os.isatty(2) else float("inf")
+        self._shown = False
+
+    def show(self, text):
+        now = time.monotonic()
+        if now >= self._next:
+            self._next = now + _PAUSE
+            self._write(f"\r\033[K{self._who}: {clean(text)[:80]}")
+            self._shown = True
+
+    def end(self):
+        """Removes the line. Required before anything else is printed."""
+        if self._shown:
+            self._write("\r\033[K")
+            self._shown = False
+
+    @staticmethod
+    def _write(text):
+        os.write(2, text.encode("utf-8", "replace"))

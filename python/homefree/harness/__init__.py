@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """`homefree test`: a harness for memory that crosses the boundary of an extension module.
 
-`python -m homefree.harness` is the machine; the command `homefree test` starts it. Two kinds of
-processes share these modules:
+The command `homefree test` becomes _main.py. Two kinds of processes share these modules:
 
 - the *controller*, which learns what crosses, plans cells, and shows results;
 - the *hosts*, one warm process for each way of starting a Python (without homefree, with it from

@@ -66,11 +66,16 @@ def counts(outcome):
     return found
 
 
+def how(cell):
+    """What a cell of a finding did, in words."""
+    return f"{cell.result}, {cell.signal}" if cell.signal else cell.result
+
+
 def saved(outcome):
-    """(cells that die without homefree and not with it, cells that die without it). (0, 0) for a
-    module that is linked with homefree."""
+    """The sentence about the cells that die without homefree and not with it. None for a module
+    that is linked with homefree, or of which none dies."""
     if outcome.linked:
-        return 0, 0
+        return None
     died, good = set(), set()
     for cell in outcome.cells:
         place = cell.crossing, cell.condition
@@ -78,4 +83,6 @@ def saved(outcome):
             died.add(place)
         if cell.column.name == "homefree first" and cell.result == "ok":
             good.add(place)
-    return len(died & good), len(died)
+    if not died:
+        return None
+    return f"homefree would save {len(died & good)} of {len(died)} cells that die without it."

@@ -27,14 +27,6 @@ class HostFailed(Exception):
         self.kind = kind
 
 
-def signal_name(number):
-    if number is None:
-        return None
-    with contextlib.suppress(ValueError):
-        return signal.Signals(number).name
-    return f"signal {number}"
-
-
 class Host:
     """One host. `preload`: a library for LD_PRELOAD. `first`: homefree is imported before the
     module. `beside`: shared objects to load before the module."""

@@ -1,33 +1,28 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The JUnit file of `homefree test --junit`: a suite for each crossing, a case for each cell."""
 
-import re
 from xml.etree import ElementTree
 
+from ..command.inspect_junit import text
 from . import _grouping
-
-# What XML 1.0 cannot hold.
-_FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-
-
-def _text(text):
-    return _FORBIDDEN.sub("?", text or "")
 
 
 def _case(suite, cell):
     case = ElementTree.SubElement(
         suite,
         "testcase",
-        classname=_text(cell.crossing.name),
+        classname=text(cell.crossing.name),
         name=f"{cell.condition} / {cell.column.name}",
         time=f"{cell.seconds or 0:.3f}",
     )
     if cell.result == "skipped":
-        ElementTree.SubElement(case, "skipped", message=_text(cell.message))
+        ElementTree.SubElement(case, "skipped", message=text(cell.message or ""))
     elif cell.result != "ok":
         kind = f"{cell.result} {cell.signal}" if cell.signal else cell.result
-        failure = ElementTree.SubElement(case, "failure", type=kind, message=_text(cell.message))
-        failure.text = _text(f"{kind}: {cell.message}")
+        failure = ElementTree.SubElement(
+            case, "failure", type=kind, message=text(cell.message or "")
+        )
+        failure.text = text(f"{kind}: {cell.message}")
 
 
 def junit(outcome):
@@ -35,7 +30,7 @@ def junit(outcome):
     root = ElementTree.Element("testsuites", name=f"homefree test {outcome.target.module}")
     totals = {"tests": 0, "failures": 0, "skipped": 0}
     for crossing, cells in _grouping.by_crossing(outcome).items():
-        suite = ElementTree.SubElement(root, "testsuite", name=_text(crossing.name))
+        suite = ElementTree.SubElement(root, "testsuite", name=text(crossing.name))
         numbers = {
             "tests": len(cells),
             "failures": sum(cell.result not in ("ok", "skipped") for cell in cells),

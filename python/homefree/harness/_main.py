@@ -12,6 +12,8 @@ import time
 
 from ..command import output
 from ..command.start import Failure as Failed
+from ..command.start import complain
+from ..command.terminal import Progress, clean, signal_name
 from . import (
     _cell_plan,
     _document,
@@ -26,8 +28,8 @@ from . import (
     _table,
     _target,
 )
-from ._progress import Progress
 
+_WHO = "homefree test"
 CLEAN, FINDINGS, USAGE, FAILED = 0, 1, 2, 3
 
 
@@ -48,10 +50,6 @@ class Outcome:
 
 class Interrupted(Exception):
     """SIGINT, SIGTERM or SIGHUP."""
-
-
-def complain(message):
-    print(f"homefree test: {_table.printable(message)}", file=sys.stderr)
 
 
 def _start(pool, columns, outcome):
@@ -101,7 +99,7 @@ def _import_finding(outcome, host, error):
             crossing = other.crossing
     cell = _cell_plan.Cell(crossing, "import", _cell_plan.Column(host.name, host))
     cell.result = error.how
-    cell.signal = _hosts.signal_name(error.signal)
+    cell.signal = signal_name(error.signal)
     words = _verdict.last_words(str(error))
     cell.message = "while the module was imported" + (f": {words}" if words else "")
     outcome.cells.append(cell)
@@ -115,7 +113,7 @@ def _record(learner, command, outcome):
         raise Failed(f"cannot run '{command[0]}': {error.strerror}") from None
     if recorded.status != 0:
         how = (
-            f"was ended by {_hosts.signal_name(-recorded.status)}"
+            f"was ended by {signal_name(-recorded.status)}"
             if recorded.status < 0
             else f"exited with status {recorded.status}"
         )
@@ -146,7 +144,7 @@ def _learn(pool, host, options, outcome, progress):
         pool,
         host,
         options.learn,
-        progress=lambda count: progress.say(f"learning what crosses: {count} crossings"),
+        progress=lambda count: progress.show(f"learning what crosses: {count} crossings"),
     )
     learned = outcome.learned = learner.learned
     command = [sys.executable, options.script] if options.script else options.command
@@ -204,7 +202,7 @@ def _work(options, target, outcome, pool, progress):
     if options.list:
         _skip(planned)
         return
-    progress.say("starting", now=True)
+    progress.show("starting")
     _start(pool, {cell.column: None for cell in planned}, outcome)
     _skip(planned)
     _run.warm(pool, outcome.learned.loaded, target.import_timeout)
@@ -212,9 +210,8 @@ def _work(options, target, outcome, pool, progress):
         pool,
         planned,
         options,
-        lambda done, total, cell: progress.say(
-            f"{done} of {total} cells: {cell.crossing.name[:40]} / {cell.condition}",
-            done == total,
+        lambda done, total, cell: progress.show(
+            f"{done} of {total} cells: {cell.crossing.name[:40]} / {cell.condition}"
         ),
     )
     outcome.complete = True
@@ -222,7 +219,7 @@ def _work(options, target, outcome, pool, progress):
 
 def _list(outcome):
     for cell in outcome.cells:
-        print(_table.printable(" / ".join(cell.names())))
+        print(clean(" / ".join(cell.names())))
 
 
 def _check_writable(path):
@@ -242,11 +239,10 @@ def _show(options, outcome):
     if options.html:
         output.write(options.html, _page.page(outcome))
     if options.json:
-        json.dump(_document.document(outcome), sys.stdout, indent=1)
-        print()
+        text = json.dumps(_document.document(outcome), indent=1) + "\n"
+        output.write("-", text.encode())
     else:
-        _table.Table(sys.stdout, options.all).show(outcome)
-    sys.stdout.flush()
+        output.write("-", _table.text(outcome, options.all))
 
 
 def _status(outcome):
@@ -261,11 +257,11 @@ def _interrupt(number, frame):
     raise Interrupted(number)
 
 
-def main(arguments):
+def main(words):
     """Runs the harness. Returns the exit status."""
-    options = _options.parse(arguments)
+    options = _options.read(words)
     directory = tempfile.mkdtemp(prefix="homefree-test-")
-    progress = Progress()
+    progress = Progress(_WHO)
     pool = _hosts.Pool(max(1, options.jobs))
     outcome = None
     begun = time.monotonic()
@@ -284,7 +280,7 @@ def main(arguments):
         except Interrupted as error:
             status = 128 + error.args[0]
         outcome.seconds = time.monotonic() - begun
-        progress.clear()
+        progress.end()
         if options.list:
             _list(outcome)
         else:
@@ -292,15 +288,15 @@ def main(arguments):
         if status == FAILED:
             status = _status(outcome)
     except (Failed, _target.Refused) as error:
-        progress.clear()
-        complain(str(error))
+        progress.end()
+        complain(_WHO, str(error))
     except Interrupted as error:
         status = 128 + error.args[0]
     except BrokenPipeError:
         with contextlib.suppress(OSError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     finally:
-        progress.clear()
+        progress.end()
         pool.close()
         _orphans.end()
         shutil.rmtree(directory, ignore_errors=True)

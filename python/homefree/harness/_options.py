@@ -1,31 +1,31 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The options, as the command hands them on. It has checked their form and prints the help."""
+"""The options, which the command has read and checked (loader/command/test/test_command.c). It
+hands them over as words NAME=VALUE: those that were given, `module`, and a `command` for each word
+of the command."""
 
-import argparse
 import os
+import types
 
 
-def _parser():
-    parser = argparse.ArgumentParser(prog="homefree test", add_help=False, allow_abbrev=False)
+def read(words):
+    given = {}
+    for word in words:
+        name, _, value = word.partition("=")
+        given.setdefault(name, []).append(value)
+
+    def one(name, default=None):
+        return given.get(name, [default])[0]
+
+    options = types.SimpleNamespace(
+        jobs=int(one("jobs", len(os.sched_getaffinity(0)))),
+        timeout=float(one("timeout", 10)),
+        limit=int(one("limit", 100)),
+        learn=float(one("learn", 30)),
+        beside=given.get("beside", []),
+        command=given.get("command", []),
+    )
     for name in ("json", "list", "pointers", "interpreters", "all"):
-        parser.add_argument("--" + name, action="store_true")
-    for name in ("script", "junit", "html", "only", "python"):
-        parser.add_argument("--" + name)
-    parser.add_argument("--beside", action="append", default=[])
-    parser.add_argument("--jobs", "-j", type=int, default=len(os.sched_getaffinity(0)))
-    parser.add_argument("--timeout", type=float, default=10.0)
-    parser.add_argument("--limit", type=int, default=100)
-    parser.add_argument("--learn", type=float, default=30.0)
-    parser.add_argument("module")
-    return parser
-
-
-def parse(arguments):
-    """The options; `command` is what follows "--"."""
-    command = []
-    if "--" in arguments:
-        at = arguments.index("--")
-        arguments, command = arguments[:at], arguments[at + 1 :]
-    options = _parser().parse_args(arguments)
-    options.command = command
+        setattr(options, name, name in given)
+    for name in ("module", "script", "junit", "html", "only"):
+        setattr(options, name, one(name))
     return options

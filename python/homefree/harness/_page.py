@@ -9,14 +9,14 @@ import html
 import os
 
 from ..command import page as pages
-from ..command.terminal import plural
+from ..command.terminal import clean, plural
 from . import _grouping, _verdict
 
 _SHORT = {"ok": "ok", "died": "died", "leaked": "leak", "timed out": "time", "skipped": "–"}
 
 
 def _escape(text):
-    return html.escape("".join(c if c.isprintable() else "?" for c in str(text)))
+    return html.escape(clean(text))
 
 
 def _class(result):
@@ -33,11 +33,6 @@ def _sentence(outcome):
     else:
         said = f"{bad} of {cells} cells have a finding, in {crossings} crossings."
     return said if outcome.complete else said + " The run was interrupted."
-
-
-def _saved(outcome):
-    saved, died = _grouping.saved(outcome)
-    return f"homefree would save {saved} of {died} cells that die without it." if died else ""
 
 
 def _tiles(outcome):
@@ -62,13 +57,12 @@ def _facts(outcome):
 
 
 def _finding(cell, places):
-    how = f"{cell.result}, {cell.signal}" if cell.signal else cell.result
     where = "".join(
         f"<dt>{_escape(host)}</dt><dd>{_escape(', '.join(conditions))}</dd>"
         for host, conditions in places.items()
     )
     return (
-        f'<div class="finding"><p><b>{_escape(how)}</b> {_escape(cell.message or "")}</p>'
+        f'<div class="finding"><p><b>{_grouping.how(cell)}</b> {_escape(cell.message or "")}</p>'
         f"<dl>{where}</dl></div>"
     )
 
@@ -143,7 +137,7 @@ def page(outcome):
     parts = {
         "MODULE": _escape(outcome.target.module),
         "SENTENCE": _sentence(outcome),
-        "SAVED": _saved(outcome),
+        "SAVED": _grouping.saved(outcome) or "",
         "TILES": _tiles(outcome),
         "FACTS": _facts(outcome),
         "FINDINGS": _groups(outcome),

@@ -3,7 +3,7 @@
 
 import re
 
-from ._hosts import signal_name
+from ..command.terminal import signal_name
 
 RESULTS = ("ok", "died", "leaked", "timed out", "skipped")
 FINDINGS = ("died", "leaked", "timed out")

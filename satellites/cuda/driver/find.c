@@ -7,6 +7,7 @@
  * A runtime that is used is kept loaded, by a reference of our own. One that was loaded here and
  * has no device stays loaded as well: it has started the driver, and threads, by then.
  */
+#include "alloc/base/base_name.h"
 #include "alloc/base/options.h"
 #include "satellites/cuda/driver/cuda.h"
 #include "satellites/cuda/driver/cuda_calls.h"
@@ -165,8 +166,7 @@ struct search {
 static int match(struct dl_phdr_info *info, size_t size, void *context)
 {
     struct search *search = context;
-    const char *const slash = strrchr(info->dlpi_name, '/');
-    const char *const name = slash != NULL ? slash + 1 : info->dlpi_name;
+    const char *const name = hf_base_name(info->dlpi_name);
     const size_t length = strlen(info->dlpi_name);
     (void)size;
     if (strncmp(name, "libcudart", strlen("libcudart")) != 0 || length >= sizeof search->path ||
