@@ -18,8 +18,6 @@
 #ifndef HOMEFREE_ALLOC_DIAGNOSE_REPORT_FORMAT_H
 #define HOMEFREE_ALLOC_DIAGNOSE_REPORT_FORMAT_H
 
-#include "alloc/base/base_name.h"
-
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
@@ -121,7 +119,7 @@ struct hf_report_object {
 static inline bool hf_report_calls_for_python(const char *path)
 {
     static const char *const names[] = {"libffi.", "libffi-", "_ctypes.", "_cffi_backend."};
-    const char *name = hf_base_name(path);
+    const char *slash = strrchr(path, '/'), *name = slash != NULL ? slash + 1 : path;
     for (unsigned i = 0; i < sizeof names / sizeof names[0]; i++)
         if (strncmp(name, names[i], strlen(names[i])) == 0)
             return true;
