@@ -25,7 +25,7 @@ struct hf_keep_block {
 
 void hf_keep_out_of_memory(void)
 {
-    exit(hf_command_out_of_memory("homefree report"));
+    exit(hf_command_out_of_memory("homefree"));
 }
 
 void *hf_keep_bytes(struct hf_keep *keep, size_t size)

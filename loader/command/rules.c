@@ -61,38 +61,27 @@ int hf_rules_list(const char *who, const struct hf_rule_table *table, bool as_js
 
 /* ---- findings ------------------------------------------------------------------------------- */
 
-static const struct hf_rule_text *rule_of(const struct hf_findings *findings, size_t index)
+void hf_rules_write(struct hf_json *json, const struct hf_rule_table *table,
+                    const struct hf_inspection_finding *finding)
 {
-    return &findings->table->rules[findings->get(findings->context, index).rule];
-}
-
-void hf_findings_add(struct hf_rule_totals *totals, const struct hf_findings *findings)
-{
-    for (size_t i = 0; i < findings->count; i++) {
-        totals->severities[rule_of(findings, i)->severity]++;
-        totals->found[findings->get(findings->context, i).rule] = true;
-    }
-}
-
-void hf_findings_write(struct hf_json *json, const struct hf_findings *findings)
-{
-    hf_json_array(json, "findings");
-    for (size_t i = 0; i < findings->count; i++) {
-        const struct hf_finding finding = findings->get(findings->context, i);
-        const struct hf_rule_text *rule = rule_of(findings, i);
-        hf_json_object(json, NULL);
-        hf_json_string(json, "rule", rule->name);
-        hf_json_string(json, "severity", hf_severity_name(rule->severity));
-        hf_json_string(json, "message", finding.message);
-        hf_json_string(json, "remedy", rule->remedy);
-        hf_json_unsigned(json, "count", finding.count);
-        hf_json_array(json, "names");
-        for (size_t n = 0; n < finding.names_count; n++)
-            hf_json_string(json, NULL, finding.names[n]);
-        hf_json_close(json);
-        hf_json_close(json);
-    }
+    const struct hf_rule_text *rule = &table->rules[finding->rule];
+    hf_json_object(json, NULL);
+    hf_json_string(json, "rule", rule->name);
+    hf_json_string(json, "severity", hf_severity_name(rule->severity));
+    hf_json_string(json, "message", finding->message);
+    hf_json_string(json, "remedy", rule->remedy);
+    hf_json_unsigned(json, "count", finding->count);
+    hf_json_array(json, "names");
+    for (size_t n = 0; n < finding->names_count; n++)
+        hf_json_string(json, NULL, finding->names[n]);
     hf_json_close(json);
+    hf_json_close(json);
+}
+
+void hf_rules_count(struct hf_rule_totals *totals, const struct hf_rule_table *table, size_t rule)
+{
+    totals->severities[table->rules[rule].severity]++;
+    totals->found[rule] = true;
 }
 
 /* ---- totals --------------------------------------------------------------------------------- */

@@ -29,31 +29,17 @@ int hf_rules_list(const char *who, const struct hf_rule_table *table, bool as_js
 
 /* ---- findings ------------------------------------------------------------------------------- */
 
-struct hf_finding {
-    size_t rule; /* index in the table */
-    const char *message;
-    const char *const *names;  /* what was found; the first ones */
-    size_t names_count, count; /* number in `names`; number found */
-};
-
-/* The findings about one file or process. */
-struct hf_findings {
-    const struct hf_rule_table *table;
-    size_t count;
-    struct hf_finding (*get)(const void *context, size_t index);
-    const void *context;
-};
-
 /* Totals of the findings and of the files or processes that could not be examined. */
 struct hf_rule_totals {
     size_t failed, severities[HF_SEVERITY_ERROR + 1];
     bool found[HF_RULES_MAX]; /* rules that had findings */
 };
 
-void hf_findings_add(struct hf_rule_totals *totals, const struct hf_findings *findings);
+/* Writes a finding, whose rule is one of the table's, as an element of the open array. */
+void hf_rules_write(struct hf_json *json, const struct hf_rule_table *table,
+                    const struct hf_inspection_finding *finding);
 
-/* Writes the member "findings" of the open object. */
-void hf_findings_write(struct hf_json *json, const struct hf_findings *findings);
+void hf_rules_count(struct hf_rule_totals *totals, const struct hf_rule_table *table, size_t rule);
 
 /* Writes four members of the open object: failed, errors, warnings, notes. */
 void hf_rules_totals(struct hf_json *json, const struct hf_rule_totals *totals);

@@ -38,7 +38,7 @@ extern const struct hf_rule_text hf_rules[HF_RULE_COUNT];
 const char *hf_severity_name(enum hf_severity severity); /* "note", "warning", "error" */
 
 struct hf_inspection_finding {
-    enum hf_rule rule;
+    size_t rule;         /* its place among the rules: an enum hf_rule */
     const char *message; /* one sentence about this file, without a full stop */
     const char *names[HF_INSPECTION_NAMES_MAX];
     size_t names_count, count; /* names shown; names found */

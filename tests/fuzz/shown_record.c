@@ -16,7 +16,7 @@ void fuzz_show_record(struct hf_record *record)
     struct hf_rule_totals totals = {.failed = 0};
     char *text = NULL;
     size_t length = 0;
-    ck_assert_int_eq(hf_record_find(record, (struct hf_record_end){.signal = SIGSEGV}), 0);
+    hf_record_find(record, (struct hf_record_end){.signal = SIGSEGV});
     FILE *out = open_memstream(&text, &length);
     ck_assert_ptr_nonnull(out);
     hf_json_begin_plain(&json, out, true);

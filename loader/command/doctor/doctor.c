@@ -139,13 +139,12 @@ static void show(struct report *report, int descriptor, const char *what, struct
         strcmp(record.moment, "signal") == 0)
         end.signal = record.signal;
     record.process = report->process;
-    if (result == 0)
-        result = hf_record_find(&record, end);
     if (result != 0) {
         report->found.failed++;
         complain_about(what, result, record.why);
     } else {
         report->shown++;
+        hf_record_find(&record, end);
         hf_doctor_write_json(&report->json, &record, &report->found);
     }
     hf_record_free(&record);

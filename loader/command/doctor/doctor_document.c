@@ -32,19 +32,6 @@ static bool is_allocator(const struct hf_record_object *object)
            object->users > 0;
 }
 
-static struct hf_finding finding_at(const void *context, size_t index)
-{
-    const struct hf_record_finding *finding = ((const struct hf_record *)context)->findings[index];
-    const bool all = finding->count <= HF_INSPECTION_NAMES_MAX;
-    return (struct hf_finding){
-        .rule = finding->rule,
-        .message = finding->message,
-        .names = (const char *const *)finding->names,
-        .names_count = all ? finding->count : HF_INSPECTION_NAMES_MAX,
-        .count = finding->count,
-    };
-}
-
 static void write_set(struct hf_json *json, const char *key, const struct hf_record *record,
                       const struct hf_record_set *set)
 {
@@ -123,12 +110,6 @@ static void write_allocators(struct hf_json *json, const struct hf_record *recor
 void hf_doctor_write_json(struct hf_json *json, const struct hf_record *record,
                           struct hf_rule_totals *totals)
 {
-    const struct hf_findings findings = {
-        .table = &hf_doctor_table,
-        .count = record->findings_count,
-        .get = finding_at,
-        .context = record,
-    };
     hf_json_object(json, NULL);
     hf_json_unsigned(json, "pid", record->pid);
     hf_json_string(json, "program", record->program);
@@ -152,7 +133,11 @@ void hf_doctor_write_json(struct hf_json *json, const struct hf_record *record,
     hf_json_close(json);
     write_allocators(json, record);
     write_objects(json, record);
-    hf_findings_write(json, &findings);
-    hf_findings_add(totals, &findings);
+    hf_json_array(json, "findings");
+    for (size_t i = 0; i < record->findings_count; i++) {
+        hf_rules_write(json, &hf_doctor_table, record->findings[i]);
+        hf_rules_count(totals, &hf_doctor_table, record->findings[i]->rule);
+    }
+    hf_json_close(json);
     hf_json_close(json);
 }

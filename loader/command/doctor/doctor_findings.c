@@ -9,7 +9,6 @@
 #include "loader/command/doctor/doctor_record.h"
 
 #include "alloc/base/crash_signals.h"
-#include "loader/command/grown.h"
 #include "loader/command/live/live_object.h"
 #include "loader/command/text.h"
 
@@ -30,61 +29,45 @@ static const char *name_of(const struct hf_record *record, size_t index)
 
 static int compare_findings(const void *left, const void *right)
 {
-    const struct hf_record_finding *a = left, *b = right;
+    const struct hf_inspection_finding *a = left, *b = right;
     return a->rule != b->rule ? (a->rule > b->rule) - (a->rule < b->rule)
                               : strcmp(a->message, b->message);
 }
 
-/* Adds a finding. Returns it, the one with the same rule and message that there was, or NULL: out
- * of memory. */
-static struct hf_record_finding *add(struct hf_record *record, struct hf_record_finding *finding)
-{
-    struct hf_record_finding **larger =
-        hf_grown(record->findings, record->findings_count, sizeof *larger);
-    if (larger == NULL)
-        return NULL;
-    record->findings = larger;
-    struct hf_record_finding *const *place =
-        tsearch(finding, &record->findings_tree, compare_findings);
-    if (place == NULL)
-        return NULL;
-    if (*place == finding)
-        record->findings[record->findings_count++] = finding;
-    return *place;
-}
-
-/* Finds or adds the finding with that rule and message. NULL: out of memory. */
-__attribute__((format(printf, 3, 4))) static struct hf_record_finding *
+/* Finds or adds the finding with that rule and message. */
+__attribute__((format(printf, 3, 4))) static struct hf_inspection_finding *
 find(struct hf_record *record, enum hf_doctor_rule rule, const char *format, ...)
 {
     va_list arguments;
-    struct hf_record_finding *finding = calloc(1, sizeof *finding), *found = NULL;
-    if (finding == NULL)
-        return NULL;
     va_start(arguments, format);
-    finding->rule = rule;
-    finding->message = hf_text_format(format, arguments);
+    char *message = hf_text_format(format, arguments);
     va_end(arguments);
-    if (finding->message != NULL)
-        found = add(record, finding);
-    if (found != finding) {
-        free(finding->message);
-        free(finding);
+    if (message == NULL)
+        hf_keep_out_of_memory();
+    const struct hf_inspection_finding wanted = {.rule = rule, .message = message};
+    struct hf_inspection_finding *const *found =
+        tfind(&wanted, &record->findings_tree, compare_findings);
+    if (found == NULL) {
+        struct hf_inspection_finding *finding = hf_keep_bytes(&record->keep, sizeof *finding);
+        finding->rule = rule;
+        finding->message = hf_keep_text(&record->keep, message);
+        record->findings = hf_keep_more(&record->keep, record->findings, record->findings_count,
+                                        sizeof *record->findings);
+        record->findings[record->findings_count++] = finding;
+        found = tsearch(finding, &record->findings_tree, compare_findings);
+        if (found == NULL)
+            hf_keep_out_of_memory();
     }
-    return found;
+    free(message);
+    return *found;
 }
 
-static bool name(struct hf_record_finding *finding, const char *text)
+/* Adds a name, which is the record's. */
+static void name(struct hf_inspection_finding *finding, const char *text)
 {
-    if (finding == NULL)
-        return false;
-    if (finding->count < HF_INSPECTION_NAMES_MAX) {
-        finding->names[finding->count] = strdup(text);
-        if (finding->names[finding->count] == NULL)
-            return false;
-    }
+    if (finding->names_count < HF_INSPECTION_NAMES_MAX)
+        finding->names[finding->names_count++] = text;
     finding->count++;
-    return true;
 }
 
 /* ---- files ---------------------------------------------------------------------------------- */
@@ -142,13 +125,12 @@ static void look_into_files(struct hf_record *record)
 
 /* ---- rules ---------------------------------------------------------------------------------- */
 
-static bool find_failure(struct hf_record *record, struct hf_record_end end)
+static void find_failure(struct hf_record *record, struct hf_record_end end)
 {
     if (end.status != 0)
-        return find(record, HF_DOCTOR_RULE_FAILED, "the program exited with status %d",
-                    end.status) != NULL;
-    return end.signal == 0 || find(record, HF_DOCTOR_RULE_FAILED, "%s ended the program",
-                                   hf_record_signal(end.signal)) != NULL;
+        find(record, HF_DOCTOR_RULE_FAILED, "the program exited with status %d", end.status);
+    else if (end.signal != 0)
+        find(record, HF_DOCTOR_RULE_FAILED, "%s ended the program", hf_record_signal(end.signal));
 }
 
 /* The allocator in an object that no other object calls by name. */
@@ -166,29 +148,29 @@ static bool died_inside(const struct hf_record *record, struct hf_record_end end
            hidden_allocator(record, index) != NULL;
 }
 
-static bool find_death_inside(struct hf_record *record, struct hf_record_end end)
+static void find_death_inside(struct hf_record *record, struct hf_record_end end)
 {
     const size_t index = record->crash.object;
     if (index == SIZE_MAX || !died_inside(record, end, index))
-        return true;
+        return;
     const char *function = record->crash.function;
     const size_t caller = record->crash.caller;
-    return name(find(record, HF_DOCTOR_RULE_DIED_INSIDE,
-                     "%s hit an object that contains %s%s%s%s%s", hf_record_signal(end.signal),
-                     hidden_allocator(record, index), function != NULL ? ", in " : "",
-                     function != NULL ? function : "", caller != SIZE_MAX ? ", called from " : "",
-                     caller != SIZE_MAX ? name_of(record, caller) : ""),
-                record->objects[index].path);
+    name(find(record, HF_DOCTOR_RULE_DIED_INSIDE, "%s hit an object that contains %s%s%s%s%s",
+              hf_record_signal(end.signal), hidden_allocator(record, index),
+              function != NULL ? ", in " : "", function != NULL ? function : "",
+              caller != SIZE_MAX ? ", called from " : "",
+              caller != SIZE_MAX ? name_of(record, caller) : ""),
+         record->objects[index].path);
 }
 
-static bool find_death(struct hf_record *record, struct hf_record_end end)
+static void find_death(struct hf_record *record, struct hf_record_end end)
 {
-    const int number = end.signal;
-    if (!hf_is_crash(number))
-        return find_failure(record, end);
-    return find(record, HF_DOCTOR_RULE_DIED, "%s ended the process", hf_record_signal(number)) !=
-               NULL &&
-           find_death_inside(record, end);
+    if (!hf_is_crash(end.signal)) {
+        find_failure(record, end);
+        return;
+    }
+    find(record, HF_DOCTOR_RULE_DIED, "%s ended the process", hf_record_signal(end.signal));
+    find_death_inside(record, end);
 }
 
 /* Whether a routed free() returns memory of these objects to its owner. */
@@ -202,7 +184,7 @@ static bool comes_home(const struct hf_record *record, const struct hf_record_se
     return true;
 }
 
-static bool find_elsewhere(struct hf_record *record, size_t index)
+static void find_elsewhere(struct hf_record *record, size_t index)
 {
     const struct hf_record_object *object = &record->objects[index];
     const struct {
@@ -218,22 +200,20 @@ static bool find_elsewhere(struct hf_record *record, size_t index)
             apart = apart && !hf_record_has(pairs[p].to, pairs[p].from->indices[i]);
         if (!apart || (object->refused == 0 && comes_home(record, pairs[p].from)))
             continue;
-        if (!name(find(record, HF_DOCTOR_RULE_FREE_ELSEWHERE, "%s comes from %s, %s from %s",
-                       pairs[p].allocating, name_of(record, pairs[p].from->indices[0]),
-                       pairs[p].freeing, name_of(record, pairs[p].to->indices[0])),
-                  object->path))
-            return false;
+        name(find(record, HF_DOCTOR_RULE_FREE_ELSEWHERE, "%s comes from %s, %s from %s",
+                  pairs[p].allocating, name_of(record, pairs[p].from->indices[0]), pairs[p].freeing,
+                  name_of(record, pairs[p].to->indices[0])),
+             object->path);
     }
-    return true;
 }
 
 /* CPython's own allocators do no harm in it: pymalloc, and the mimalloc of 3.13 and later. */
-static bool find_embedded(struct hf_record *record, struct hf_record_end end, size_t index)
+static void find_embedded(struct hf_record *record, struct hf_record_end end, size_t index)
 {
     const struct hf_record_object *object = &record->objects[index];
     if (object->role != HF_RECORD_ORDINARY || object->cpython || record->objects[index].users > 0 ||
         died_inside(record, end, index))
-        return true;
+        return;
     const struct hf_record_foreign *foreign;
     const char *allocator;
     for (size_t i = 0; (allocator = hf_record_inside(object, i, &foreign)) != NULL; i++) {
@@ -241,21 +221,13 @@ static bool find_embedded(struct hf_record *record, struct hf_record_end end, si
         if (foreign != NULL && foreign->leaked != 0)
             snprintf(leaked, sizeof leaked, ", of which %" PRIu64 " blocks were leaked",
                      foreign->leaked);
-        if (!name(find(record,
-                       foreign != NULL && foreign->home ? HF_DOCTOR_RULE_FOREIGN
-                                                        : HF_DOCTOR_RULE_EMBEDDED,
-                       "contains %s%s", allocator, leaked),
-                  object->path))
-            return false;
+        name(find(record,
+                  foreign != NULL && foreign->home ? HF_DOCTOR_RULE_FOREIGN
+                                                   : HF_DOCTOR_RULE_EMBEDDED,
+                  "contains %s%s", allocator, leaked),
+             object->path);
     }
-    return true;
 }
-
-/* The names of the files in LD_PRELOAD, without their directories. */
-struct preloaded {
-    char *text;
-    void *names; /* a tree of tsearch(3) */
-};
 
 static int compare_names(const void *left, const void *right)
 {
@@ -264,36 +236,27 @@ static int compare_names(const void *left, const void *right)
 
 static void keep_name(void *name)
 {
-    (void)name; /* it lies in the text */
+    (void)name; /* the record's */
 }
 
-static void preloaded_free(struct preloaded *preloaded)
+/* The names of the files in LD_PRELOAD, without their directories: a tree of tsearch(3). */
+static void *read_preloaded(struct hf_record *record)
 {
-    tdestroy(preloaded->names, keep_name);
-    free(preloaded->text);
-}
-
-/* False: out of memory. preloaded_free() in either case. */
-static bool preloaded_read(struct preloaded *preloaded, const char *list)
-{
-    *preloaded = (struct preloaded){.text = strdup(list != NULL ? list : "")};
-    if (preloaded->text == NULL)
-        return false;
-    char *rest = preloaded->text;
+    void *names = NULL;
+    char *rest = hf_keep_text(&record->keep, record->preload != NULL ? record->preload : "");
     for (const char *entry; (entry = strsep(&rest, ": ")) != NULL;) {
         const char *base = basename(entry);
-        if (*base != '\0' && tsearch(base, &preloaded->names, compare_names) == NULL)
-            return false;
+        if (*base != '\0' && tsearch(base, &names, compare_names) == NULL)
+            hf_keep_out_of_memory();
     }
-    return true;
+    return names;
 }
 
 /* A process's mappings name the file that a link leads to, so the soname counts, too. */
-static bool is_preloaded(const struct preloaded *preloaded, const struct hf_record_object *object)
+static bool is_preloaded(void *const *names, const struct hf_record_object *object)
 {
-    return tfind(basename(object->path), &preloaded->names, compare_names) != NULL ||
-           (object->soname != NULL &&
-            tfind(object->soname, &preloaded->names, compare_names) != NULL);
+    return tfind(basename(object->path), names, compare_names) != NULL ||
+           (object->soname != NULL && tfind(object->soname, names, compare_names) != NULL);
 }
 
 /* The object whose malloc() and free() a call by name reaches first; SIZE_MAX if that is libc. */
@@ -312,13 +275,13 @@ static size_t find_server(const struct hf_record *record)
 
 /* A preloaded allocator serves the process except for objects loaded with RTLD_DEEPBIND, whose
  * scope begins with their own dependencies and therefore with libc. */
-static bool find_two_mallocs(struct hf_record *record, struct hf_record_end end, size_t server)
+static void find_two_mallocs(struct hf_record *record, struct hf_record_end end, size_t server)
 {
     const char *allocator = hf_record_allocator(&record->objects[server]);
     /* Even then, homefree may not know the owner of blocks that were allocated before it was
      * loaded. */
     if (hf_record_home(&record->objects[server]) && !hf_is_crash(end.signal))
-        return true;
+        return;
     for (size_t i = 0; i < record->objects_count; i++) {
         const struct hf_record_object *object = &record->objects[i];
         const struct hf_record_set *sets[] = {&object->allocates, &object->frees};
@@ -328,13 +291,11 @@ static bool find_two_mallocs(struct hf_record *record, struct hf_record_end end,
                 apart = apart || hf_record_is_libc(&record->objects[sets[s]->indices[t]]);
         if (!apart || i == server || object->namespace != 0 || object->role != HF_RECORD_ORDINARY)
             continue;
-        if (!name(find(record, HF_DOCTOR_RULE_TWO_MALLOCS,
-                       "%s serves the process, but these use libc's malloc and free",
-                       allocator != NULL ? allocator : name_of(record, server)),
-                  object->path))
-            return false;
+        name(find(record, HF_DOCTOR_RULE_TWO_MALLOCS,
+                  "%s serves the process, but these use libc's malloc and free",
+                  allocator != NULL ? allocator : name_of(record, server)),
+             object->path);
     }
-    return true;
 }
 
 /* Other libraries of libc's, for whose thread-local variables it makes room. Before glibc 2.34
@@ -349,29 +310,28 @@ static bool is_libcs_own(const struct hf_record_object *object)
     return false;
 }
 
-static bool find_of_object(struct hf_record *record, struct hf_record_end end,
-                           const struct preloaded *preloaded, size_t index)
+static void find_of_object(struct hf_record *record, struct hf_record_end end,
+                           void *const *preloaded, size_t index)
 {
     const struct hf_record_object *object = &record->objects[index];
-    bool good = find_elsewhere(record, index) && find_embedded(record, end, index);
-    if (good && object->role == HF_RECORD_ORDINARY && object->defines_malloc &&
-        object->defines_free && is_preloaded(preloaded, object))
-        good = name(find(record, HF_DOCTOR_RULE_PRELOADED, "%s was preloaded",
-                         hf_record_allocator(object) != NULL ? hf_record_allocator(object)
-                                                             : "an allocator"),
-                    object->path);
-    if (good && object->static_tls && object->role == HF_RECORD_ORDINARY && !object->program &&
-        !is_libcs_own(object))
-        good =
-            name(find(record, HF_DOCTOR_RULE_STATIC_TLS, "objects use static TLS"), object->path);
-    if (good && object->reach != NULL && object->role != HF_RECORD_LINKER)
-        good = name(find(record, HF_DOCTOR_RULE_OUT_OF_REACH, "%s", object->reach), object->path);
-    return good;
+    const bool ordinary = object->role == HF_RECORD_ORDINARY;
+    find_elsewhere(record, index);
+    find_embedded(record, end, index);
+    if (ordinary && object->defines_malloc && object->defines_free &&
+        is_preloaded(preloaded, object))
+        name(find(record, HF_DOCTOR_RULE_PRELOADED, "%s was preloaded",
+                  hf_record_allocator(object) != NULL ? hf_record_allocator(object)
+                                                      : "an allocator"),
+             object->path);
+    if (ordinary && object->static_tls && !object->program && !is_libcs_own(object))
+        name(find(record, HF_DOCTOR_RULE_STATIC_TLS, "objects use static TLS"), object->path);
+    if (object->reach != NULL && object->role != HF_RECORD_LINKER)
+        name(find(record, HF_DOCTOR_RULE_OUT_OF_REACH, "%s", object->reach), object->path);
 }
 
 /* Reports objects that `is` recognises if there are several; in one namespace only, if
  * `together`. */
-static bool find_several(struct hf_record *record, enum hf_doctor_rule rule, const char *what,
+static void find_several(struct hf_record *record, enum hf_doctor_rule rule, const char *what,
                          bool (*is)(const struct hf_record_object *), bool together)
 {
     size_t count = 0, first = 0;
@@ -385,13 +345,11 @@ static bool find_several(struct hf_record *record, enum hf_doctor_rule rule, con
         count++;
     }
     if (count < 2)
-        return true;
+        return;
     for (size_t i = first; i < record->objects_count; i++)
         if (is(&record->objects[i]) &&
-            (!together || record->objects[i].namespace == record->objects[first].namespace) &&
-            !name(find(record, rule, "%zu copies of %s", count, what), record->objects[i].path))
-            return false;
-    return true;
+            (!together || record->objects[i].namespace == record->objects[first].namespace))
+            name(find(record, rule, "%zu copies of %s", count, what), record->objects[i].path);
 }
 
 static bool is_homefree(const struct hf_record_object *object)
@@ -403,25 +361,22 @@ static bool is_libstdcxx(const struct hf_record_object *object)
     return hf_record_soname_is(object, "libstdc++");
 }
 
-static bool find_of_slots(struct hf_record *record)
+static void find_of_slots(struct hf_record *record)
 {
     for (size_t i = 0; i < record->refusals_count && record->routing == HF_RECORD_ON; i++) {
         const struct hf_record_refusal *refusal = &record->refusals[i];
         if (record->process != NULL && hf_live_takes_too_long(record->process))
             break;
         bool word = strcmp(refusal->kind, "word") == 0;
-        if (!name(find(record, word ? HF_DOCTOR_RULE_STORED_POINTER : HF_DOCTOR_RULE_SLOT_REFUSED,
-                       "%s of %s: %s", refusal->function, name_of(record, refusal->object),
-                       refusal->reason),
-                  record->objects[refusal->object].path))
-            return false;
+        name(find(record, word ? HF_DOCTOR_RULE_STORED_POINTER : HF_DOCTOR_RULE_SLOT_REFUSED,
+                  "%s of %s: %s", refusal->function, name_of(record, refusal->object),
+                  refusal->reason),
+             record->objects[refusal->object].path);
     }
     for (size_t i = 0; i < record->copies_count; i++)
-        if (!name(find(record, HF_DOCTOR_RULE_COPY_RELOCATION,
-                       "the program's copy of a variable points to %s", record->copies[i].function),
-                  record->copies[i].variable))
-            return false;
-    return true;
+        name(find(record, HF_DOCTOR_RULE_COPY_RELOCATION,
+                  "the program's copy of a variable points to %s", record->copies[i].function),
+             record->copies[i].variable);
 }
 
 static void count_users(struct hf_record *record)
@@ -437,24 +392,22 @@ static void count_users(struct hf_record *record)
     }
 }
 
-int hf_record_find(struct hf_record *record, struct hf_record_end end)
+void hf_record_find(struct hf_record *record, struct hf_record_end end)
 {
-    struct preloaded preloaded;
     count_users(record);
     look_into_files(record);
-    bool good = preloaded_read(&preloaded, record->preload) && find_death(record, end);
-    for (size_t i = 0; good && i < record->objects_count; i++)
-        good = find_of_object(record, end, &preloaded, i);
-    preloaded_free(&preloaded);
+    find_death(record, end);
+    void *preloaded = read_preloaded(record);
+    for (size_t i = 0; i < record->objects_count; i++)
+        find_of_object(record, end, &preloaded, i);
+    tdestroy(preloaded, keep_name);
     const size_t server = find_server(record);
-    good = good && (server == SIZE_MAX || find_two_mallocs(record, end, server));
-    good =
-        good &&
-        find_several(record, HF_DOCTOR_RULE_SEVERAL_HOMEFREES, "libhomefree", is_homefree, false) &&
-        find_several(record, HF_DOCTOR_RULE_SEVERAL_LIBSTDCXX, "libstdc++", is_libstdcxx, true) &&
-        find_several(record, HF_DOCTOR_RULE_SEVERAL_LIBCS, "libc", hf_record_is_libc, false) &&
-        find_of_slots(record);
-    if (good && record->routing == HF_RECORD_OFF)
-        good = find(record, HF_DOCTOR_RULE_ROUTING_OFF, "HOMEFREE_CONF contains route:off") != NULL;
-    return good ? 0 : -ENOMEM;
+    if (server != SIZE_MAX)
+        find_two_mallocs(record, end, server);
+    find_several(record, HF_DOCTOR_RULE_SEVERAL_HOMEFREES, "libhomefree", is_homefree, false);
+    find_several(record, HF_DOCTOR_RULE_SEVERAL_LIBSTDCXX, "libstdc++", is_libstdcxx, true);
+    find_several(record, HF_DOCTOR_RULE_SEVERAL_LIBCS, "libc", hf_record_is_libc, false);
+    find_of_slots(record);
+    if (record->routing == HF_RECORD_OFF)
+        find(record, HF_DOCTOR_RULE_ROUTING_OFF, "HOMEFREE_CONF contains route:off");
 }

@@ -4,7 +4,6 @@
  */
 #include "loader/command/doctor/doctor_record.h"
 
-#include "loader/command/grown.h"
 #include "loader/record/process_record.h"
 
 #include <errno.h>
@@ -154,13 +153,13 @@ static bool one_of(const char *text, const char *const *words, size_t count, siz
     return false;
 }
 
-/* Makes room for one more entry. Returns false if memory ran out or no process has that many. */
-static bool grow(void **array, size_t count, size_t size, size_t most)
+/* Makes room for one more entry. Returns false if no process has that many. */
+static bool grow(struct hf_record *record, void **array, size_t count, size_t size, size_t most)
 {
-    void *larger = count < most ? hf_grown(*array, count, size) : NULL;
-    if (larger != NULL)
-        *array = larger;
-    return larger != NULL;
+    if (count == most)
+        return false;
+    *array = hf_keep_more(&record->keep, *array, count, size);
+    return true;
 }
 
 /* ---- lines ---------------------------------------------------------------------------------- */
@@ -200,7 +199,8 @@ static bool read_object(struct hf_record *record, const struct line *line)
     size_t role;
     if (line->count != 6 || object.path == NULL || !number(line->fields[1], &object.namespace) ||
         !one_of(line->fields[2], roles, 5, &role) ||
-        !grow((void **)&record->objects, record->objects_count, sizeof object, OBJECTS_MOST))
+        !grow(record, (void **)&record->objects, record->objects_count, sizeof object,
+              OBJECTS_MOST))
         return false;
     const char *flags = line->fields[3] != NULL ? line->fields[3] : "";
     object.role = (enum hf_record_role)role;
@@ -260,7 +260,7 @@ static bool read_slot(struct hf_record *record, const struct line *line)
     object->refused += state == 2;
     if (state != 2)
         return true;
-    if (!grow((void **)&record->refusals, record->refusals_count, sizeof *record->refusals,
+    if (!grow(record, (void **)&record->refusals, record->refusals_count, sizeof *record->refusals,
               ENTRIES_MOST))
         return false;
     record->refusals[record->refusals_count++] =
@@ -293,7 +293,8 @@ static bool read_copy(struct hf_record *record, const struct line *line)
     size_t index;
     if (line->count != 5 || line->fields[2] == NULL || line->fields[3] == NULL ||
         !index_below(line->fields[1], record->objects_count, &index) ||
-        !grow((void **)&record->copies, record->copies_count, sizeof *record->copies, ENTRIES_MOST))
+        !grow(record, (void **)&record->copies, record->copies_count, sizeof *record->copies,
+              ENTRIES_MOST))
         return false;
     record->copies[record->copies_count++] =
         (struct hf_record_copy){index, line->fields[2], line->fields[3]};
@@ -417,17 +418,7 @@ static void keep(void *finding)
 
 void hf_record_free(struct hf_record *record)
 {
-    for (size_t i = 0; i < record->findings_count; i++) {
-        struct hf_record_finding *finding = record->findings[i];
-        free(finding->message);
-        for (size_t n = 0; n < HF_INSPECTION_NAMES_MAX; n++)
-            free(finding->names[n]);
-        free(finding);
-    }
     tdestroy(record->findings_tree, keep);
-    free(record->findings);
-    free(record->objects);
-    free(record->refusals);
-    free(record->copies);
+    hf_keep_release(&record->keep);
     free(record->text);
 }

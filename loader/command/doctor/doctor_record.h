@@ -12,6 +12,7 @@
 #ifndef HOMEFREE_LOADER_COMMAND_DOCTOR_DOCTOR_RECORD_H
 #define HOMEFREE_LOADER_COMMAND_DOCTOR_DOCTOR_RECORD_H
 
+#include "loader/command/keep.h"
 #include "loader/command/live/live_process.h"
 #include "loader/inspect/inspect.h"
 
@@ -81,13 +82,6 @@ struct hf_record_copy {
     const char *variable, *function;
 };
 
-struct hf_record_finding {
-    size_t rule; /* enum hf_doctor_rule */
-    char *message;
-    char *names[HF_INSPECTION_NAMES_MAX];
-    size_t count; /* number of names; `names` has the first ones */
-};
-
 struct hf_record {
     const char *why; /* after a failure: one line; static */
     char *text;      /* the record; strings point into it */
@@ -113,9 +107,11 @@ struct hf_record {
     struct hf_record_crash crash;
     struct hf_record_copy *copies;
     size_t copies_count;
-    struct hf_record_finding **findings;
+    /* Their rules are those of hf_doctor_rules. */
+    struct hf_inspection_finding **findings;
     size_t findings_count;
     void *findings_tree; /* private: the same by rule and message (tsearch(3)) */
+    struct hf_keep keep; /* private: memory for all of this but `text` */
 };
 
 /* The rules of loader/record/process_record.def. */
@@ -137,9 +133,8 @@ struct hf_record_end {
     int signal, status;
 };
 
-/* Inspects the files of objects that may contain an allocator and applies the rules. Returns 0 or
- * -ENOMEM. */
-int hf_record_find(struct hf_record *record, struct hf_record_end end);
+/* Inspects the files of objects that may contain an allocator and applies the rules. */
+void hf_record_find(struct hf_record *record, struct hf_record_end end);
 
 void hf_record_free(struct hf_record *record);
 

@@ -51,29 +51,6 @@ static const char *look(const struct hf_inspected_wishes *wishes, const char *pa
 
 /* ---- an object in the document -------------------------------------------------------------- */
 
-static struct hf_finding finding_at(const void *context, size_t index)
-{
-    const struct hf_inspection *inspection = context;
-    const struct hf_inspection_finding *finding = &inspection->findings[index];
-    return (struct hf_finding){
-        .rule = finding->rule,
-        .message = finding->message,
-        .names = finding->names,
-        .names_count = finding->names_count,
-        .count = finding->count,
-    };
-}
-
-static struct hf_findings findings_of(const struct hf_inspection *inspection)
-{
-    return (struct hf_findings){
-        .table = &hf_inspect_table,
-        .count = inspection->findings_count,
-        .get = finding_at,
-        .context = inspection,
-    };
-}
-
 static void write_libraries(struct hf_json *json, const struct hf_inspection *inspection)
 {
     static const char *const states[] = {"used", "unused", "not found"};
@@ -108,7 +85,6 @@ static void write_allocators(struct hf_json *json, const struct hf_inspection *i
 static void write_facts(struct hf_json *json, const struct hf_inspection *inspection)
 {
     static const char *const kinds[] = {"shared object", "program", "other"};
-    const struct hf_findings findings = findings_of(inspection);
     hf_json_string(json, "kind", kinds[inspection->kind]);
     hf_json_string(json, "machine", inspection->machine);
     hf_json_string(json, "soname", inspection->soname);
@@ -127,7 +103,10 @@ static void write_facts(struct hf_json *json, const struct hf_inspection *inspec
     hf_json_unsigned(json, "exports", inspection->exports);
     write_libraries(json, inspection);
     write_allocators(json, inspection);
-    hf_findings_write(json, &findings);
+    hf_json_array(json, "findings");
+    for (size_t i = 0; i < inspection->findings_count; i++)
+        hf_rules_write(json, &hf_inspect_table, &inspection->findings[i]);
+    hf_json_close(json);
 }
 
 /* Writes the members of the open object. */
@@ -164,10 +143,9 @@ static bool print(FILE *out, void *context)
         struct hf_inspection inspection;
         hf_progress(who, "%zu objects, %.50s", count, path);
         const char *error = look(printed->wishes, path, NULL, &inspection);
-        const struct hf_findings findings = findings_of(&inspection);
-        if (error == NULL) {
-            hf_findings_add(&totals, &findings);
-        } else {
+        for (size_t i = 0; error == NULL && i < inspection.findings_count; i++)
+            hf_rules_count(&totals, &hf_inspect_table, inspection.findings[i].rule);
+        if (error != NULL) {
             totals.failed++;
             hf_progress_end();
             hf_command_complain(who, "cannot inspect '%s': %s", path, error);

@@ -482,8 +482,7 @@ struct hf_rule_totals hf_merged_totals(const struct hf_merged *merged)
     struct hf_rule_totals totals = {.failed = 0};
     for (size_t i = 0; i < merged->findings_count; i++) {
         const uint64_t rule = merged->findings[i]->key.rule;
-        totals.severities[rule_texts[rule].severity]++;
-        totals.found[rule - 1] = true;
+        hf_rules_count(&totals, &hf_report_rules, rule - 1);
     }
     return totals;
 }
