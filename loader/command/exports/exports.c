@@ -171,7 +171,8 @@ static int add_line(struct hf_exports *list, const char *path, size_t number, ch
                             fault);
         return HF_EXIT_USAGE;
     }
-    return hf_exports_add_symbol(list, symbol) == 0 ? HF_EXIT_CLEAN : hf_command_out_of_memory(who);
+    hf_exports_add_symbol(list, symbol);
+    return HF_EXIT_CLEAN;
 }
 
 static int read_symbols(struct hf_exports *list, const char *path)
@@ -205,9 +206,11 @@ static int collect_from(struct hf_exports *list, enum source source, const char 
     const char *fault = source == SYMBOL ? hf_exports_symbol_fault(value) : NULL;
     if (fault != NULL)
         return hf_command_wrong(who, "'%s' cannot be exported: %s", value, fault);
-    const int result =
-        source == SYMBOL ? hf_exports_add_symbol(list, value) : hf_exports_add_module(list, value);
-    return result == 0 ? HF_EXIT_CLEAN : hf_command_out_of_memory(who);
+    if (source == SYMBOL)
+        hf_exports_add_symbol(list, value);
+    else
+        hf_exports_add_module(list, value);
+    return HF_EXIT_CLEAN;
 }
 
 static int collect(struct hf_exports *list, const struct request *request)
@@ -215,7 +218,7 @@ static int collect(struct hf_exports *list, const struct request *request)
     int result = HF_EXIT_CLEAN;
     for (size_t i = 0; i < request->count && result == HF_EXIT_CLEAN; i++)
         result = collect_from(list, request->inputs[i].source, request->inputs[i].value);
-    if (result == HF_EXIT_CLEAN && hf_exports_count(list) == 0) {
+    if (result == HF_EXIT_CLEAN && list->count == 0) {
         hf_command_complain(who,
                             "there is nothing to export: the file of --symbols lists no symbol");
         result = HF_EXIT_FINDINGS;
@@ -257,22 +260,28 @@ static int become_python(const struct request *request)
 
 /* ---- the command ---------------------------------------------------------------------------- */
 
+struct script {
+    const struct hf_exports *list;
+    const char *node;
+};
+
+static bool compose(FILE *out, void *context)
+{
+    const struct script *script = context;
+    hf_exports_script(script->list, script->node, out);
+    return true;
+}
+
 static int write_script(const struct request *request)
 {
-    struct hf_exports *list = hf_exports_new();
-    if (list == NULL)
-        return hf_command_out_of_memory(who);
-    int result = collect(list, request);
-    if (result == HF_EXIT_CLEAN) {
-        char *text = NULL;
-        size_t length = 0;
-        if (hf_exports_script(list, request->node, &text, &length) != 0)
-            result = hf_command_out_of_memory(who);
-        else
-            result = hf_command_write(who, request->output, text, length);
-        free(text);
-    }
-    hf_exports_free(list);
+    struct hf_keep keep = {.last = NULL};
+    struct hf_exports list;
+    struct script script = {&list, request->node};
+    hf_exports_begin(&list, &keep);
+    int result = collect(&list, request);
+    if (result == HF_EXIT_CLEAN)
+        result = hf_command_compose(who, request->output, compose, &script);
+    hf_keep_release(&keep);
     return result;
 }
 
@@ -306,7 +315,7 @@ static int unreadable(const char *path, const struct hf_elf *elf, int result)
 static int check_name(struct hf_elf *elf, const char *path, const char *name)
 {
     char rest[HF_EXPORTS_REST_SIZE];
-    (void)hf_exports_module_rest(name, rest); /* the name is valid */
+    hf_exports_module_rest(name, rest);
     struct wanted wanted = {.rest = rest};
     const int result = hf_elf_symbols(elf, HF_ELF_DYNSYM, look_for, &wanted);
     if (result != 0 && result != -ENOENT)

@@ -1,35 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * See version_script.h for what may be called when.
- *
- * Owns: struct hf_exports. A list is an array, which keeps the order, and a tree (tsearch(3)),
- * which keeps each symbol once, because an archive may contain any number of symbols. No other
- * state.
+ * See version_script.h for what may be called when. Owns nothing.
  */
 #include "loader/command/exports/version_script.h"
 
 #include "loader/command/exports/punycode.h"
-#include "loader/command/grown.h"
 #include "loader/command/text.h"
 #include "loader/inspect/module_functions.h"
 
-#include <errno.h>
-#include <search.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-
-struct exported {
-    char *symbol;  /* a key of the tree */
-    bool optional; /* the module need not define it */
-};
-
-struct hf_exports {
-    struct exported *entries; /* in the order of insertion */
-    size_t count;
-    void *tree;
-};
 
 /* ---- characters ----------------------------------------------------------------------------- */
 
@@ -157,56 +138,24 @@ const char *hf_exports_node_fault(const char *node)
 
 /* ---- the list ------------------------------------------------------------------------------- */
 
-static int compare_symbols(const void *left, const void *right)
+void hf_exports_begin(struct hf_exports *list, struct hf_keep *keep)
 {
-    return strcmp(left, right);
+    *list = (struct hf_exports){.keep = keep};
+    hf_keep_table_begin(&list->symbols, keep, 0);
 }
 
-static void free_nothing(void *symbol)
+static void add(struct hf_exports *list, const char *symbol, bool optional)
 {
-    (void)symbol;
-}
-
-struct hf_exports *hf_exports_new(void)
-{
-    return calloc(1, sizeof(struct hf_exports));
-}
-
-void hf_exports_free(struct hf_exports *list)
-{
-    if (list == NULL)
+    if (hf_keep_table_find(&list->symbols, symbol) != NULL)
         return;
-    tdestroy(list->tree, free_nothing);
-    for (size_t i = 0; i < list->count; i++)
-        free(list->entries[i].symbol);
-    free(list->entries);
-    free(list);
+    char *copy = hf_keep_text(list->keep, symbol);
+    hf_keep_table_add(&list->symbols, copy);
+    list->entries = hf_keep_more(list->keep, list->entries, list->count, sizeof *list->entries);
+    list->entries[list->count++] = (struct hf_exported){copy, optional};
 }
 
-/* Adds a symbol that was already checked. */
-static int add(struct hf_exports *list, const char *symbol, bool optional)
+void hf_exports_module_rest(const char *name, char rest[HF_EXPORTS_REST_SIZE])
 {
-    if (tfind(symbol, &list->tree, compare_symbols) != NULL)
-        return 0;
-    struct exported *entries = hf_grown(list->entries, list->count, sizeof *entries);
-    if (entries == NULL)
-        return -ENOMEM;
-    list->entries = entries;
-    char *copy = strdup(symbol);
-    if (copy == NULL)
-        return -ENOMEM;
-    if (tsearch(copy, &list->tree, compare_symbols) == NULL) {
-        free(copy);
-        return -ENOMEM;
-    }
-    list->entries[list->count++] = (struct exported){copy, optional};
-    return 0;
-}
-
-int hf_exports_module_rest(const char *name, char rest[HF_EXPORTS_REST_SIZE])
-{
-    if (hf_exports_module_fault(name) != NULL)
-        return -EINVAL;
     const char *dot = strrchr(name, '.');
     const char *last = dot == NULL ? name : dot + 1;
 
@@ -215,7 +164,7 @@ int hf_exports_module_rest(const char *name, char rest[HF_EXPORTS_REST_SIZE])
         ascii = ascii && (unsigned char)*at < 0x80;
     if (ascii) {
         snprintf(rest, HF_EXPORTS_REST_SIZE, "_%s", last);
-        return 0;
+        return;
     }
     uint32_t points[HF_EXPORTS_LONGEST_COMPONENT];
     size_t count = 0;
@@ -228,39 +177,21 @@ int hf_exports_module_rest(const char *name, char rest[HF_EXPORTS_REST_SIZE])
         if (*at == '-')
             *at = '_';
     snprintf(rest, HF_EXPORTS_REST_SIZE, "U_%s", encoded);
-    return 0;
 }
 
-int hf_exports_add_module(struct hf_exports *list, const char *name)
+void hf_exports_add_module(struct hf_exports *list, const char *name)
 {
-    char rest[HF_EXPORTS_REST_SIZE];
-    int result = hf_exports_module_rest(name, rest);
-    for (int i = 0; result == 0 && i < HF_MODULE_FUNCTION_COUNT; i++) {
-        char symbol[sizeof rest + 32];
+    char rest[HF_EXPORTS_REST_SIZE], symbol[sizeof rest + 32];
+    hf_exports_module_rest(name, rest);
+    for (int i = 0; i < HF_MODULE_FUNCTION_COUNT; i++) {
         snprintf(symbol, sizeof symbol, "%s%s", hf_module_functions[i].name, rest);
-        result = add(list, symbol, true);
+        add(list, symbol, true);
     }
-    return result;
 }
 
-int hf_exports_add_symbol(struct hf_exports *list, const char *symbol)
+void hf_exports_add_symbol(struct hf_exports *list, const char *symbol)
 {
-    return hf_exports_symbol_fault(symbol) != NULL ? -EINVAL : add(list, symbol, false);
-}
-
-size_t hf_exports_count(const struct hf_exports *list)
-{
-    return list->count;
-}
-
-const char *hf_exports_symbol(const struct hf_exports *list, size_t index)
-{
-    return list->entries[index].symbol;
-}
-
-bool hf_exports_is_optional(const struct hf_exports *list, size_t index)
-{
-    return list->entries[index].optional;
+    add(list, symbol, false);
 }
 
 /* ---- the script ----------------------------------------------------------------------------- */
@@ -279,7 +210,7 @@ static bool needs_quotes(const char *symbol)
  * Some linkers warn of a name that nothing defines, or refuse it, but none misses a match of a
  * pattern. So an optional symbol is written as the pattern that matches it alone.
  */
-static void write_symbol(FILE *out, const struct exported *entry)
+static void write_symbol(FILE *out, const struct hf_exported *entry)
 {
     const char *quote = needs_quotes(entry->symbol) ? "\"" : "";
     if (entry->optional) {
@@ -290,16 +221,8 @@ static void write_symbol(FILE *out, const struct exported *entry)
     }
 }
 
-int hf_exports_script(const struct hf_exports *list, const char *node, char **text, size_t *length)
+void hf_exports_script(const struct hf_exports *list, const char *node, FILE *out)
 {
-    *text = NULL;
-    *length = 0;
-    if (list->count == 0 || (node != NULL && hf_exports_node_fault(node) != NULL))
-        return -EINVAL;
-
-    FILE *out = open_memstream(text, length);
-    if (out == NULL)
-        return -ENOMEM;
     fputs("/* written by homefree exports; do not edit */\n", out);
     if (node != NULL)
         fprintf(out, "%s ", node);
@@ -307,12 +230,4 @@ int hf_exports_script(const struct hf_exports *list, const char *node, char **te
     for (size_t i = 0; i < list->count; i++)
         write_symbol(out, &list->entries[i]);
     fputs("    local:\n        *;\n};\n", out);
-
-    const bool failed = ferror(out) != 0;
-    if (fclose(out) == 0 && !failed)
-        return 0;
-    free(*text);
-    *text = NULL;
-    *length = 0;
-    return -ENOMEM;
 }

@@ -6,22 +6,33 @@
 #include "loader/inspect/module_functions.h"
 #include "suite.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static struct hf_exports *list;
+static struct hf_keep keep;
+static struct hf_exports list;
 
 static void setup(void)
 {
-    list = hf_exports_new();
-    ck_assert_ptr_nonnull(list);
+    hf_exports_begin(&list, &keep);
 }
 
 static void teardown(void)
 {
-    hf_exports_free(list);
+    hf_keep_release(&keep);
+}
+
+/* The script, to be freed. */
+static char *script_of(const char *node)
+{
+    char *text = NULL;
+    size_t length = 0;
+    FILE *out = open_memstream(&text, &length);
+    ck_assert_ptr_nonnull(out);
+    hf_exports_script(&list, node, out);
+    ck_assert_int_eq(fclose(out), 0);
+    return text;
 }
 
 /* ---- modules -------------------------------------------------------------------------------- */
@@ -46,14 +57,15 @@ static const struct {
 START_TEST(a_module_may_have_each_function_that_python_calls)
 {
     char symbol[HF_EXPORTS_REST_SIZE + 32], rest[HF_EXPORTS_REST_SIZE];
-    ck_assert_int_eq(hf_exports_add_module(list, modules[_i].name), 0);
-    ck_assert_uint_eq(hf_exports_count(list), 2);
+    ck_assert_ptr_null(hf_exports_module_fault(modules[_i].name));
+    hf_exports_add_module(&list, modules[_i].name);
+    ck_assert_uint_eq(list.count, 2);
     snprintf(symbol, sizeof symbol, "PyModExport%s", modules[_i].rest);
-    ck_assert_str_eq(hf_exports_symbol(list, 0), symbol);
+    ck_assert_str_eq(list.entries[0].symbol, symbol);
     snprintf(symbol, sizeof symbol, "PyInit%s", modules[_i].rest);
-    ck_assert_str_eq(hf_exports_symbol(list, 1), symbol);
-    ck_assert(hf_exports_is_optional(list, 0) && hf_exports_is_optional(list, 1));
-    ck_assert_int_eq(hf_exports_module_rest(modules[_i].name, rest), 0);
+    ck_assert_str_eq(list.entries[1].symbol, symbol);
+    ck_assert(list.entries[0].optional && list.entries[1].optional);
+    hf_exports_module_rest(modules[_i].name, rest);
     ck_assert_str_eq(rest, modules[_i].rest);
 }
 END_TEST
@@ -85,17 +97,9 @@ static const char *const no_modules[] = {
     "a\xc2\x85z",
 };
 
-static void assert_refused(const char *fault, int result)
+START_TEST(what_is_no_module_name_has_a_fault)
 {
-    ck_assert_ptr_nonnull(fault);
-    ck_assert_int_eq(result, -EINVAL);
-    ck_assert_uint_eq(hf_exports_count(list), 0);
-}
-
-START_TEST(what_is_no_module_name_adds_nothing)
-{
-    assert_refused(hf_exports_module_fault(no_modules[_i]),
-                   hf_exports_add_module(list, no_modules[_i]));
+    ck_assert_ptr_nonnull(hf_exports_module_fault(no_modules[_i]));
 }
 END_TEST
 
@@ -112,7 +116,7 @@ START_TEST(a_name_may_be_as_long_as_a_file_name)
     memset(name, 0, sizeof name);
     for (size_t i = 0; i < 63; i++)
         snprintf(name + 4 * i, 5, "%s", i % 2 == 0 ? "\xf0\x90\x80\x80" : "\xf3\xa0\x87\xaf");
-    ck_assert_int_eq(hf_exports_add_module(list, name), 0);
+    hf_exports_add_module(&list, name);
 }
 END_TEST
 
@@ -123,8 +127,9 @@ static const char *const symbols[] = {"f",   "_Z3fooi", "a.b",       "$d",
 
 START_TEST(a_symbol_is_exported_as_it_is)
 {
-    ck_assert_int_eq(hf_exports_add_symbol(list, symbols[_i]), 0);
-    ck_assert_str_eq(hf_exports_symbol(list, 0), symbols[_i]);
+    ck_assert_ptr_null(hf_exports_symbol_fault(symbols[_i]));
+    hf_exports_add_symbol(&list, symbols[_i]);
+    ck_assert_str_eq(list.entries[0].symbol, symbols[_i]);
 }
 END_TEST
 
@@ -134,10 +139,9 @@ static const char *const no_symbols[] = {
     "a,b", "-f",  "!f",  "f\t",  "\x01", "f\x7f",  "f^",    "\xc2\x85",
 };
 
-START_TEST(what_is_no_symbol_adds_nothing)
+START_TEST(what_is_no_symbol_has_a_fault)
 {
-    assert_refused(hf_exports_symbol_fault(no_symbols[_i]),
-                   hf_exports_add_symbol(list, no_symbols[_i]));
+    ck_assert_ptr_nonnull(hf_exports_symbol_fault(no_symbols[_i]));
 }
 END_TEST
 
@@ -187,15 +191,13 @@ END_TEST
 
 START_TEST(a_script_keeps_the_order_and_each_symbol_once)
 {
-    ck_assert_int_eq(hf_exports_add_module(list, "z"), 0);
-    ck_assert_int_eq(hf_exports_add_symbol(list, "b"), 0);
-    ck_assert_int_eq(hf_exports_add_symbol(list, "PyInit_z"), 0);
-    ck_assert_int_eq(hf_exports_add_module(list, "pkg.z"), 0);
-    ck_assert_int_eq(hf_exports_add_symbol(list, "a"), 0);
+    hf_exports_add_module(&list, "z");
+    hf_exports_add_symbol(&list, "b");
+    hf_exports_add_symbol(&list, "PyInit_z");
+    hf_exports_add_module(&list, "pkg.z");
+    hf_exports_add_symbol(&list, "a");
 
-    char *text = NULL;
-    size_t length = 0;
-    ck_assert_int_eq(hf_exports_script(list, NULL, &text, &length), 0);
+    char *text = script_of(NULL);
     ck_assert_str_eq(text, "/* written by homefree exports; do not edit */\n"
                            "{\n"
                            "    global:\n"
@@ -206,10 +208,9 @@ START_TEST(a_script_keeps_the_order_and_each_symbol_once)
                            "    local:\n"
                            "        *;\n"
                            "};\n");
-    ck_assert_uint_eq(length, strlen(text));
     free(text);
 
-    ck_assert_int_eq(hf_exports_script(list, "MINE_1.0", &text, &length), 0);
+    text = script_of("MINE_1.0");
     ck_assert_ptr_nonnull(strstr(text, "*/\nMINE_1.0 {\n    global:\n"));
     free(text);
 }
@@ -217,26 +218,12 @@ END_TEST
 
 START_TEST(a_script_quotes_what_linkers_would_misread)
 {
-    ck_assert_int_eq(hf_exports_add_symbol(list, "local"), 0);
-    ck_assert_int_eq(hf_exports_add_symbol(list, "\u00e9lan"), 0);
-    char *text = NULL;
-    size_t length = 0;
-    ck_assert_int_eq(hf_exports_script(list, NULL, &text, &length), 0);
+    hf_exports_add_symbol(&list, "local");
+    hf_exports_add_symbol(&list, "\u00e9lan");
+    char *text = script_of(NULL);
     ck_assert_ptr_nonnull(strstr(text, " \"local\";\n"));
     ck_assert_ptr_nonnull(strstr(text, " \"\u00e9lan\";\n"));
     free(text);
-}
-END_TEST
-
-START_TEST(no_script_of_nothing_or_with_a_wrong_node)
-{
-    char *text = NULL;
-    size_t length = 0;
-    ck_assert_int_eq(hf_exports_script(list, NULL, &text, &length), -EINVAL);
-    ck_assert_ptr_null(text);
-    ck_assert_int_eq(hf_exports_add_symbol(list, "a"), 0);
-    ck_assert_int_eq(hf_exports_script(list, "1", &text, &length), -EINVAL);
-    ck_assert_ptr_null(text);
 }
 END_TEST
 
@@ -247,10 +234,10 @@ START_TEST(many_symbols_take_no_square_of_time)
     for (int round = 0; round < 2; round++)
         for (int i = 0; i < MANY; i++) {
             snprintf(symbol, sizeof symbol, "PyInit_%d", i);
-            ck_assert_int_eq(hf_exports_add_symbol(list, symbol), 0);
+            hf_exports_add_symbol(&list, symbol);
         }
-    ck_assert_uint_eq(hf_exports_count(list), MANY);
-    ck_assert_str_eq(hf_exports_symbol(list, MANY - 1), symbol);
+    ck_assert_uint_eq(list.count, MANY);
+    ck_assert_str_eq(list.entries[MANY - 1].symbol, symbol);
 }
 END_TEST
 
@@ -263,14 +250,13 @@ int main(void)
     tcase_add_checked_fixture(names, setup, teardown);
     tcase_add_loop_test(names, a_module_may_have_each_function_that_python_calls, 0,
                         COUNT(modules));
-    tcase_add_loop_test(names, what_is_no_module_name_adds_nothing, 0, COUNT(no_modules));
+    tcase_add_loop_test(names, what_is_no_module_name_has_a_fault, 0, COUNT(no_modules));
     tcase_add_loop_test(names, a_symbol_is_exported_as_it_is, 0, COUNT(symbols));
-    tcase_add_loop_test(names, what_is_no_symbol_adds_nothing, 0, COUNT(no_symbols));
+    tcase_add_loop_test(names, what_is_no_symbol_has_a_fault, 0, COUNT(no_symbols));
 
     TCase *script =
         NEW_CASE("script", a_script_keeps_the_order_and_each_symbol_once,
-                 a_script_quotes_what_linkers_would_misread,
-                 no_script_of_nothing_or_with_a_wrong_node, many_symbols_take_no_square_of_time);
+                 a_script_quotes_what_linkers_would_misread, many_symbols_take_no_square_of_time);
     tcase_add_checked_fixture(script, setup, teardown);
     return RUN_CASES("exports", names, script);
 }
