@@ -296,7 +296,8 @@ static bool look_for(const struct hf_elf_symbol *symbol, void *context)
 {
     struct wanted *wanted = context;
     const char *rest = "";
-    if (symbol->defined && hf_module_function_of(symbol->name, &rest) != HF_MODULE_FUNCTION_NONE &&
+    if (symbol->defined && symbol->binding != STB_LOCAL &&
+        hf_module_function_of(symbol->name, &rest) != HF_MODULE_FUNCTION_NONE &&
         strcmp(rest, wanted->rest) == 0)
         wanted->found = true;
     return !wanted->found;
