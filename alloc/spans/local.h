@@ -48,6 +48,15 @@ struct hf_local {
     int thread;            /* the thread's id for the kernel; 0: it is not known to end */
 };
 
+/* The stacks lie behind the record, in the order of the classes, each at another number of cache
+ * lines, so that they do not share cache sets. */
+static inline size_t hf_local_stack_bytes(unsigned class)
+{
+    enum { LINE = 64 };
+    return ((size_t)hf_classes[class].stack + 1) * sizeof(struct hf_freed) +
+           (size_t)(class % 3) * LINE;
+}
+
 /* The calling thread's local heap. Never NULL, so that the fast paths need no test:
  *   &hf_local_none   in a thread that has none yet, or that must take the slow paths for now;
  *   &hf_local_ended  once the thread's is gone.

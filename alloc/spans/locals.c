@@ -42,22 +42,13 @@ void hf_locals_unlink(struct hf_local **list, struct hf_local *local)
 
 /* ---- records ---- */
 
-/* The stacks lie behind the record, each at another number of cache lines, so that they do not
- * share cache sets. */
-static size_t stack_bytes(unsigned class)
-{
-    enum { LINE = 64 };
-    return ((size_t)hf_classes[class].stack + 1) * sizeof(struct hf_freed) +
-           (size_t)(class % 3) * LINE;
-}
-
 static void forget_stacks(struct hf_local *local)
 {
     char *stack = (char *)(local + 1);
     for (unsigned class = 0; class < HF_CLASSES; class ++) {
         local->tops[class] = (struct hf_freed *)(void *)stack;
         local->limits[class] = local->tops[class] + hf_classes[class].stack + 1;
-        stack += stack_bytes(class);
+        stack += hf_local_stack_bytes(class);
     }
 }
 
@@ -65,7 +56,7 @@ static struct hf_local *make(void)
 {
     size_t size = sizeof(struct hf_local);
     for (unsigned class = 0; class < HF_CLASSES; class ++)
-        size += stack_bytes(class);
+        size += hf_local_stack_bytes(class);
     struct hf_local *local = hf_metadata_take(size);
     if (local == NULL)
         return NULL;

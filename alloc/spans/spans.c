@@ -413,17 +413,24 @@ static void put_back(struct hf_local *local)
     }
 }
 
+/* Does not look into an empty stack, where nobody may have been yet: that takes a page fault. */
 void hf_spans_unstack(struct hf_local *local)
 {
     enum { LARGEST_KEPT = 256 };
-    for (unsigned class = hf_class_of(LARGEST_KEPT) + 1; class < HF_CLASSES; class ++)
-        for (struct hf_freed *top; (top = local->tops[class])->block != NULL;) {
+    char *stack = (char *)(local + 1);
+    for (unsigned class = 0; class < HF_CLASSES; class ++) {
+        const struct hf_freed *bottom = (const struct hf_freed *)(void *)stack;
+        stack += hf_local_stack_bytes(class);
+        if (hf_classes[class].size <= LARGEST_KEPT)
+            continue;
+        for (struct hf_freed *top; (top = local->tops[class]) != bottom;) {
             struct hf_span *span = hf_entry_span(hf_entry_of(top->block));
             local->tops[class] = top - 1;
             __atomic_store_n(top->state, HF_FREE, __ATOMIC_RELAXED);
             if (++span->free == span->when)
                 (void)hf_span_settle(local, span);
         }
+    }
 }
 
 /* A thread that a fork left behind may have been anywhere in its fast paths: the states alone
