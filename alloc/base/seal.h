@@ -32,7 +32,7 @@
 #else
 #    define HF_SEAL_PAGE 4096
 #endif
-#if defined(HF_SEALED_TOGETHER) /* loader/start_layout.ld gives the whole section its pages */
+#if defined(HF_SEALED_TOGETHER) /* loader/sections.ld gives the whole section its pages */
 #    define HF_SEAL_SIZE(type) sizeof(type)
 #    define HF_SEALED          __attribute__((section("hf_sealed")))
 #else

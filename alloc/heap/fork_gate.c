@@ -6,6 +6,7 @@
  */
 #include "alloc/heap/fork_gate.h"
 
+#include "alloc/base/apart.h"
 #include "alloc/base/libc_functions.h"
 #include "alloc/heap/front_end.h"
 
@@ -17,7 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
-struct hf_gate_cell hf_gate_cells[HF_GATE_CELLS];
+HF_APART struct hf_gate_cell hf_gate_cells[HF_GATE_CELLS];
 uint32_t hf_gate_forks;
 __thread struct hf_gate_cell *hf_gate_own, *hf_gate_inside;
 

@@ -5,6 +5,7 @@
  */
 #include "alloc/owner/deep_objects.h"
 
+#include "alloc/base/apart.h"
 #include "alloc/base/dynlink.h"
 
 #include <stdatomic.h>
@@ -14,7 +15,7 @@ enum { DEEP_MAX = 1024 };
 static struct {
     _Atomic(const struct link_map *) map;
     _Atomic(const void *) dynamic;
-} deep[DEEP_MAX];
+} deep[DEEP_MAX] HF_APART;
 static atomic_size_t deep_count;
 
 static bool is(size_t entry, const struct link_map *map)

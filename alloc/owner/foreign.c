@@ -6,6 +6,7 @@
  */
 #include "alloc/owner/foreign.h"
 
+#include "alloc/base/apart.h"
 #include "alloc/base/libc_functions.h"
 #include "alloc/base/seal.h"
 #include "alloc/owner/foreign_pages.h"
@@ -253,7 +254,7 @@ size_t hf_foreign_bytes(unsigned number)
     return share.bytes;
 }
 
-static _Atomic(uint64_t) leaked[HF_FOREIGN_MAX + 1];
+static HF_APART _Atomic(uint64_t) leaked[HF_FOREIGN_MAX + 1];
 
 uint64_t hf_foreign_leak(const struct hf_foreign_allocator *allocator)
 {

@@ -5,13 +5,15 @@
  */
 #include "alloc/owner/foreign_pages.h"
 
+#include "alloc/base/apart.h"
+
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-uintptr_t hf_foreign_pages_root[(size_t)1 << (HF_USER_BITS - HF_FOREIGN_PAGES_LEAF_SHIFT)];
+HF_APART uintptr_t hf_foreign_pages_root[(size_t)1 << (HF_USER_BITS - HF_FOREIGN_PAGES_LEAF_SHIFT)];
 
 #define LEAF_PAGES ((size_t)1 << (HF_FOREIGN_PAGES_LEAF_SHIFT - HF_FOREIGN_PAGES_SHIFT))
 

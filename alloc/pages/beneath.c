@@ -6,6 +6,7 @@
  */
 #include "alloc/pages/beneath.h"
 
+#include "alloc/base/apart.h"
 #include "alloc/base/fork_lock.h"
 #include "alloc/heap/region.h"
 
@@ -237,7 +238,7 @@ static void *map(void *hint, size_t size, int protection, int flags)
 static struct {
     char *at;
     size_t size;
-} books[64];
+} books[64] HF_APART;
 static size_t books_count, books_more; /* atomic; bytes that have no place in the list */
 
 void *hf_beneath_mmap(void *hint, size_t size, int protection, int flags, int file, off_t offset)

@@ -6,6 +6,7 @@
  */
 #include "alloc/space/space_calls.h"
 
+#include "alloc/base/apart.h"
 #include "alloc/base/fork_lock.h"
 #include "alloc/base/sized.h"
 #include "alloc/heap/fork_gate.h"
@@ -25,7 +26,7 @@ union hf_cuda_sealed hf_cuda_sealed HF_SEALED = {
 };
 
 static pthread_mutex_t HF_FORK_LOCK lock = PTHREAD_MUTEX_INITIALIZER;
-static char why_not[1024]; /* always ends with a zero byte */
+static HF_APART char why_not[1024]; /* always ends with a zero byte */
 static _Atomic(uint64_t) lent;
 
 /* ---- the satellite ---- */

@@ -4,6 +4,7 @@
  */
 #include "alloc/spans/deferred.h"
 
+#include "alloc/base/apart.h"
 #include "alloc/base/fork_lock.h"
 #include "alloc/pages/beneath.h"
 #include "alloc/spans/call.h"
@@ -18,7 +19,7 @@ static void *const CLAIMED = (void *)1;
 static struct place {
     void *ptr; /* atomic: NULL, CLAIMED, or a block with its caller */
     const void *caller;
-} places[256];
+} places[256] HF_APART;
 static bool filled; /* atomic: some may hold a block that nobody has looked for since */
 
 static int slow_requests; /* not yet carried out: closings less openings */

@@ -4,6 +4,7 @@
  */
 #include "alloc/spans/hardened.h"
 
+#include "alloc/base/apart.h"
 #include "alloc/base/fork_lock.h"
 #include "alloc/heap/region.h"
 #include "alloc/spans/between.h"
@@ -494,7 +495,7 @@ static const size_t MOST_WAITING = (size_t)64 << 20;
 static struct {
     char *base;
     size_t size;
-} waiting[PLACES];
+} waiting[PLACES] HF_APART;
 static unsigned oldest, newest; /* counted up; places are taken from the first to the second */
 static size_t all_waiting;
 static pthread_mutex_t HF_FORK_LOCK lock = PTHREAD_MUTEX_INITIALIZER;

@@ -5,12 +5,13 @@
  */
 #include "alloc/spans/large_cache.h"
 
+#include "alloc/base/apart.h"
 #include "alloc/spans/entry.h"
 
 /* Four sizes a doubling, as pages have. A block is in the last one that is not larger. */
 enum { STEPS = 4, LG_SMALLEST = HF_LG_UNIT, LG_MOST = 24, SIZES = (LG_MOST - LG_SMALLEST) * STEPS };
 
-static struct hf_large_stack stacks[SIZES];
+static HF_APART struct hf_large_stack stacks[SIZES];
 
 /* Bytes in blocks that the cache has, by whether they were moved, in all blocks, and of live blocks
  * behind their sizes. */

@@ -7,6 +7,7 @@
  */
 #include "alloc/spans/span.h"
 
+#include "alloc/base/apart.h"
 #include "alloc/base/fork_lock.h"
 #include "alloc/heap/fork_gate.h"
 #include "alloc/heap/region.h"
@@ -22,7 +23,7 @@
 static pthread_mutex_t HF_FORK_LOCK lock = PTHREAD_MUTEX_INITIALIZER;
 static struct hf_span *idle_records[HF_CLASSES];
 static struct hf_span *abandoned[HF_CLASSES]; /* read without the lock, as a hint */
-static struct hf_local orphanage;             /* owns them */
+static HF_APART struct hf_local orphanage;    /* owns them */
 struct hf_span_queues hf_span_queues = {.now = 1};
 
 void hf_spans_lock(void)

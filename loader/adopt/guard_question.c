@@ -4,6 +4,7 @@
  */
 #include "loader/adopt/guard_question.h"
 
+#include "alloc/base/apart.h"
 #include "alloc/base/dynlink.h"
 #include "alloc/heap/internal.h"
 #include "alloc/owner/foreign.h"
@@ -19,7 +20,7 @@ static struct {
     const struct link_map *map;
     uintptr_t start, end;
     _Atomic(bool) done;
-} objects[OBJECTS_MAX];
+} objects[OBJECTS_MAX] HF_APART;
 static atomic_size_t objects_count;
 
 bool hf_guards_add(const struct link_map *map, const void *start, const void *end)

@@ -7,6 +7,7 @@
 #include "loader/adopt/handlers.h"
 
 #include "alloc/base/alignment.h"
+#include "alloc/base/apart.h"
 #include "alloc/heap/internal.h"
 #include "loader/adopt/no_memory.h"
 #include "shim/calls.h"
@@ -276,7 +277,7 @@ long hf_adopted_one(void)
 
 void *hf_adopted_heap_default(void)
 {
-    static char heap[4096]; /* its address stands for the heap; nothing is read from it */
+    static HF_APART char heap[4096]; /* its address stands for the heap; nothing is read from it */
     return heap;
 }
 

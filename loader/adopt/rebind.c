@@ -12,6 +12,7 @@
  */
 #include "loader/adopt/rebind.h"
 
+#include "alloc/base/apart.h"
 #include "alloc/base/options.h"
 #include "alloc/heap/instance.h"
 #include "loader/foreign/adopted_note.h"
@@ -35,7 +36,7 @@ static struct {
     void **address;
     void *value;
     void *before;
-} slots[SLOTS_MAX];
+} slots[SLOTS_MAX] HF_APART;
 static size_t slots_count;
 
 /* The state of one call. */
@@ -60,7 +61,7 @@ static struct refusal {
     const char *reason;
     const char *function;
     const void *slot;
-} refusals[REFUSALS_MAX];
+} refusals[REFUSALS_MAX] HF_APART;
 static size_t next_refusal;
 static bool ever_adopted;
 

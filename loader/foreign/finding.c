@@ -14,6 +14,7 @@
  */
 #include "loader/foreign/finding.h"
 
+#include "alloc/base/apart.h"
 #include "alloc/owner/foreign.h"
 #include "loader/elf/elf_names.h"
 #include "loader/foreign/asking.h"
@@ -261,7 +262,8 @@ static void take_functions(struct findings *findings, const struct match *row,
 /* Prepares the patterns of markers, and after them those of the functions that may be wanted. */
 static int prepare_markers(struct hf_names *names)
 {
-    static const char *patterns[HF_NAMES_MAX]; /* static like the names, which point to it */
+    /* Static like the names, which point to it. */
+    static HF_APART const char *patterns[HF_NAMES_MAX];
     size_t count = 0;
     for (size_t i = 0; i < hf_allocator_patterns_count && count < HF_NAMES_MAX; i++)
         patterns[count++] = hf_allocator_patterns[i];
@@ -306,9 +308,9 @@ static void search_table(struct findings *findings, struct hf_elf *elf, enum hf_
                          enum hf_foreign_found where)
 {
     /* Static, guarded by the loader's lock: the stack of dlopen()'s caller may be 16 KiB. */
-    static struct hf_names markers, names;
-    static struct matches matches;
-    static struct wanted wanted;
+    static HF_APART struct hf_names markers, names;
+    static HF_APART struct matches matches;
+    static HF_APART struct wanted wanted;
     matches.findings = findings;
     matches.count = matches.symbols_count = 0;
     matches.too_many = false;
@@ -380,7 +382,7 @@ bool hf_finding_is_loaded(const struct link_map *map, struct hf_elf *elf)
 
 static void search_file(struct findings *findings)
 {
-    static char beside[4096]; /* guarded by the loader's lock; the stack may be small */
+    static HF_APART char beside[4096]; /* guarded by the loader's lock; the stack may be small */
     struct hf_elf elf, debug;
     const char *path = findings->map->l_name;
     if (path == NULL || path[0] == '\0')

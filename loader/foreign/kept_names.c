@@ -5,11 +5,13 @@
  */
 #include "loader/foreign/kept_names.h"
 
+#include "alloc/base/apart.h"
+
 #include <stdatomic.h>
 #include <stddef.h>
 #include <string.h>
 
-static char kept[16384];
+static HF_APART char kept[16384];
 static atomic_size_t kept_size;
 
 const char *hf_keep_name(const char *name)

@@ -5,6 +5,7 @@
  */
 #include "loader/foreign/mmap_tracking.h"
 
+#include "alloc/base/apart.h"
 #include "alloc/owner/foreign.h"
 #include "alloc/owner/foreign_pages.h"
 #include "alloc/owner/libc_heap.h"
@@ -43,7 +44,7 @@ static struct candidate {
     uintptr_t base;
     const void *dynamic;
     uint64_t name; /* hash_of_name(): a later object may lie where this one lay */
-} candidates[CANDIDATES_MAX];
+} candidates[CANDIDATES_MAX] HF_APART;
 static atomic_size_t candidates_count; /* one past the last entry ever used */
 
 static atomic_bool inserting;

@@ -6,6 +6,7 @@
  */
 #include "loader/host/arena_owners.h"
 
+#include "alloc/base/apart.h"
 #include "alloc/base/fork_lock.h"
 
 #include <pthread.h>
@@ -17,7 +18,7 @@
 static struct {
     _Atomic uintptr_t arena; /* 0: never used */
     _Atomic int64_t owner;
-} entries[ENTRIES];
+} entries[ENTRIES] HF_APART;
 static pthread_mutex_t HF_FORK_LOCK lock = PTHREAD_MUTEX_INITIALIZER;
 
 static size_t first_place(uintptr_t arena)

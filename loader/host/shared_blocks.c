@@ -6,6 +6,7 @@
  */
 #include "loader/host/shared_blocks.h"
 
+#include "alloc/base/apart.h"
 #include "alloc/base/fork_lock.h"
 
 #include <errno.h>
@@ -17,7 +18,7 @@ struct hf_shared_block {
     struct hf_shared_block *next;
 };
 
-struct hf_shared_block *hf_shared_buckets[HF_SHARED_BUCKETS];
+HF_APART struct hf_shared_block *hf_shared_buckets[HF_SHARED_BUCKETS];
 static pthread_mutex_t HF_FORK_LOCK lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* The link that leads to a block's entry, or the chain's last one. The caller holds the lock. */

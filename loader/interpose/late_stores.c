@@ -6,6 +6,7 @@
  */
 #include "loader/interpose/late_stores.h"
 
+#include "alloc/base/apart.h"
 #include "loader/interpose/slot_writes.h"
 
 #include <pthread.h>
@@ -18,7 +19,7 @@ static struct late {
     const struct link_map *map;
     void **slot;
     void *stub, *original;
-} list[LATE_MAX];
+} list[LATE_MAX] HF_APART;
 static atomic_size_t count;
 static bool forked;
 

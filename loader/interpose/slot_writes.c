@@ -16,6 +16,7 @@
  */
 #include "loader/interpose/slot_writes.h"
 
+#include "alloc/base/apart.h"
 #include "alloc/base/fatal.h"
 
 #include <dirent.h>
@@ -32,7 +33,7 @@
 static struct {
     void **address;
     void *value;
-} unresolved[UNRESOLVED_MAX];
+} unresolved[UNRESOLVED_MAX] HF_APART;
 static size_t unresolved_count;
 
 /* From glibc 2.32 on; weak, so that libhomefree loads on older versions. */
@@ -148,7 +149,7 @@ static void write_one(struct hf_writer *writer, void **slot, void *value)
 
 static void flush_batch(struct hf_writer *writer)
 {
-    static void *words[BATCH_SPAN / sizeof(void *)]; /* the stack may be small */
+    static HF_APART void *words[BATCH_SPAN / sizeof(void *)]; /* the stack may be small */
     const size_t size = batch.end - batch.start;
     if (batch.count == 0)
         return;

@@ -17,6 +17,7 @@
  */
 #include "loader/record/process_record.h"
 
+#include "alloc/base/apart.h"
 #include "alloc/base/crash_signals.h"
 #include "alloc/base/dynlink.h"
 #include "alloc/base/fatal.h"
@@ -41,10 +42,10 @@
 
 enum { PATH_ROOM = 1024, STACK = 256 * 1024, SECONDS = 20 };
 
-static char directory[PATH_ROOM]; /* empty: no record was requested */
-static pid_t wanted;              /* 0: every process that ends */
-static pid_t started;             /* the process that ran the constructors */
-static atomic_int done;           /* the process with a record; vfork() shares memory */
+static HF_APART char directory[PATH_ROOM]; /* empty: no record was requested */
+static pid_t wanted;                       /* 0: every process that ends */
+static pid_t started;                      /* the process that ran the constructors */
+static atomic_int done;                    /* the process with a record; vfork() shares memory */
 
 static const int fatal_signals[] = {SIGSEGV, SIGBUS,  SIGILL,  SIGFPE,  SIGABRT, SIGSYS,
                                     SIGTRAP, SIGTERM, SIGHUP,  SIGQUIT, SIGPIPE, SIGALRM,
