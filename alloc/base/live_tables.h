@@ -13,14 +13,13 @@
 
 #include <stdint.h>
 
-/* The stubs, and what each calls for pointers that are not the heap's: two tables with a row for
- * each routed function and `per_function` entries in a row. */
+/* The stubs, and what each calls for pointers that are not the heap's: a table with `per_function`
+ * rows, each with an entry for each routed function. */
 struct hf_live_stubs {
-    const void *stubs;      /* rows that begin with the addresses of the stubs; NULL: none */
-    uint64_t stubs_row;     /* bytes of a row */
     const void *originals;  /* rows of entries without anything between them */
     uint64_t original_size; /* bytes of an entry */
     uint64_t original_real; /* where in an entry the original is; NULL: the stub is not in use */
+    uint64_t original_stub; /* where in an entry the stub's address is */
     uint64_t functions, per_function;
 };
 

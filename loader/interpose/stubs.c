@@ -48,6 +48,7 @@ struct original {
     _Atomic(void *) call;      /* target of the stub: `real`, or the ask_ function */
     _Atomic(void *) real;      /* the original; NULL in free entries */
     struct hf_definer definer; /* the definer of `real` */
+    void *stub;                /* NULL if there never was an original */
 };
 struct originals {
     const struct hf_stub_hooks *hooks;
@@ -456,11 +457,15 @@ static void *const changings[] = ADDRESSES(changing, syscall);
     call_system(function, index, mappings[index], changings[index], __VA_ARGS__)
 ENTRIES(stub, syscall, CALL_SYSTEM, long, (IN_REGISTERS(f)), PASS(f))
 
-static const struct row {
-    void *stubs[HF_STUBS_PER_FUNCTION];
-} rows[HF_ROUTED_COUNT] = {
-#define ROW(symbol) [HF_ROUTED_##symbol] = {ADDRESSES(stub, symbol)},
-
+/* Returns the stub. Like ask_of(), not a table of addresses, which each start would have to
+ * relocate: 648 of them, in two pages. */
+static void *stub_of(enum hf_routed function, size_t index)
+{
+#define STUB(index, name)                                   \
+    case HF_ROUTED_##name *HF_STUBS_PER_FUNCTION + (index): \
+        return (void *)stub_##name##_##index;
+#define ROW(symbol) HF_EACH_ORIGINAL(STUB, symbol)
+    switch ((size_t)function * HF_STUBS_PER_FUNCTION + index) {
 #define HF_RELEASES(name, result, parameters, arguments, call) ROW(name)
 #define HF_RESIZES(name, result, parameters, arguments, call)  ROW(name)
 #define HF_MEASURES(name, result, parameters, arguments, call) ROW(name)
@@ -468,12 +473,17 @@ static const struct row {
 #define HF_MAPS(name)                                          ROW(name)
 #define HF_SPACE_FREES(name, stream, memory)                   ROW(name)
 #define HF_SPACE_GIVES(name, memory, bytes, release)           ROW(name)
-    [HF_ROUTED_madvise] = {{NULL}}, ROW(dlopen) ROW(dlmopen) ROW(dlsym) ROW(dlvsym)
 #include "shim/functions.def"
-};
+        ROW(dlopen)
+        ROW(dlmopen)
+        ROW(dlsym)
+        ROW(dlvsym)
+    default:
+        return NULL;
+    }
+}
 
-/* Returns the function that asks foreign allocators first, NULL if they are not asked. Not a table
- * of addresses, which each start would have to relocate. */
+/* Returns the function that asks foreign allocators first, NULL if they are not asked. */
 static void *ask_of(enum hf_routed function, size_t index)
 {
 #define ASK(index, name)                                    \
@@ -491,15 +501,13 @@ static void *ask_of(enum hf_routed function, size_t index)
 }
 
 const struct hf_live_stubs hf_stubs_live = {
-    .stubs = rows,
-    .stubs_row = sizeof(struct row),
     .originals = table.all.originals,
     .original_size = sizeof(struct original),
     .original_real = offsetof(struct original, real),
+    .original_stub = offsetof(struct original, stub),
     .functions = HF_ROUTED_COUNT,
     .per_function = HF_STUBS_PER_FUNCTION,
 };
-_Static_assert(offsetof(struct row, stubs) == 0, "hf_live_stubs has no offset for the stubs");
 
 /* ---- filling the table ---- */
 
@@ -513,6 +521,7 @@ static void fill(enum hf_routed function, size_t index, void *real,
         __atomic_store_n(&table.all.plain_below, ask_first ? 0 : hf_region.base - 1,
                          __ATOMIC_SEQ_CST);
     original->definer = *definer;
+    original->stub = stub_of(function, index);
     atomic_store(&original->call, ask_first && ask != NULL ? ask : real);
     atomic_store(&original->real, real);
 }
@@ -544,7 +553,7 @@ void hf_stubs_for(struct hf_stub_request *requests, size_t count)
         const enum hf_routed function = requests[i].function;
         at = function == HF_ROUTED_madvise ? HF_STUBS_PER_FUNCTION
                                            : place_of(function, requests[i].original, &empty);
-        requests[i].stub = at != HF_STUBS_PER_FUNCTION ? rows[function].stubs[at] : NULL;
+        requests[i].stub = at != HF_STUBS_PER_FUNCTION ? ORIGINAL(function, at)->stub : NULL;
         if (requests[i].stub != NULL || function == HF_ROUTED_madvise)
             continue;
         /* Most requests of one call name functions of the same object. */
@@ -567,7 +576,7 @@ void hf_stubs_for(struct hf_stub_request *requests, size_t count)
             at = empty;
         }
         if (at != HF_STUBS_PER_FUNCTION)
-            requests[i].stub = rows[function].stubs[at];
+            requests[i].stub = ORIGINAL(function, at)->stub;
     }
     hf_seal_close(&seal);
 }
@@ -603,7 +612,7 @@ void hf_stubs_forget(void)
 bool hf_stub_is(enum hf_routed function, const void *address)
 {
     for (size_t i = 0; i < HF_STUBS_PER_FUNCTION && address != NULL; i++)
-        if (rows[function].stubs[i] == address)
+        if (ORIGINAL(function, i)->stub == address)
             return true;
     return false;
 }
@@ -633,7 +642,7 @@ void hf_stubs_offer_hooks(const struct hf_stub_hooks *hooks)
 void *hf_stub_original(enum hf_routed function, const void *address)
 {
     for (size_t i = 0; i < HF_STUBS_PER_FUNCTION && address != NULL; i++)
-        if (rows[function].stubs[i] == address)
+        if (ORIGINAL(function, i)->stub == address)
             return ORIGINAL(function, i)->real;
     return NULL;
 }

@@ -15,7 +15,6 @@
 enum {
     FUNCTIONS_MOST = 256,
     ORIGINALS_MOST = 64,
-    ROW_MOST = 4096,
     ENTRY_MOST = 4096,
     ALLOCATORS_MOST = 256,
     PAGES_MOST = 1 << 20,
@@ -48,9 +47,8 @@ static bool read_stubs(const struct hf_live_process *process, uint64_t address,
 {
     struct hf_live_stubs table;
     if (!read_at(process, address, &table, sizeof table) || table.functions > FUNCTIONS_MOST ||
-        table.per_function > ORIGINALS_MOST || table.stubs_row > ROW_MOST ||
-        table.stubs_row < table.per_function * sizeof(uint64_t) ||
-        table.original_size > ENTRY_MOST || table.original_real > ENTRY_MOST) {
+        table.per_function > ORIGINALS_MOST || table.original_size > ENTRY_MOST ||
+        table.original_real > ENTRY_MOST || table.original_stub > ENTRY_MOST) {
         out->unknown = true;
         return true;
     }
@@ -59,15 +57,14 @@ static bool read_stubs(const struct hf_live_process *process, uint64_t address,
         return false;
     for (uint64_t f = 0; f < table.functions; f++)
         for (uint64_t i = 0; i < table.per_function; i++) {
+            const uint64_t entry =
+                number_of(table.originals) + (i * table.functions + f) * table.original_size;
             struct hf_live_stub stub;
-            if (!read_at(process,
-                         number_of(table.originals) + table.original_real +
-                             (i * table.functions + f) * table.original_size,
-                         &stub.original, sizeof stub.original) ||
+            if (!read_at(process, entry + table.original_real, &stub.original,
+                         sizeof stub.original) ||
                 stub.original == 0 ||
-                !read_at(process,
-                         number_of(table.stubs) + f * table.stubs_row + i * sizeof(uint64_t),
-                         &stub.address, sizeof stub.address) ||
+                !read_at(process, entry + table.original_stub, &stub.address,
+                         sizeof stub.address) ||
                 stub.address == 0)
                 continue;
             out->stubs[out->stubs_count++] = stub;

@@ -15,9 +15,8 @@ struct hf_instance hf_instance_record = {
     .abi = HF_INSTANCE_ABI, .state = HF_INSTANCE_HEAP, .region_size = 1 << 20};
 
 static uint64_t route = 1;
-static void *originals[2] = {(void *)&malloc, (void *)&free};
-static void *stubs[2] = {originals, stubs};
-static struct hf_live_stubs stub_table = {stubs, 8, originals, 8, 0, 2, 1};
+static void *originals[2][2] = {{(void *)&malloc, originals}, {(void *)&free, originals[1]}};
+static struct hf_live_stubs stub_table = {originals, 16, 0, 8, 2, 1};
 
 static const char name[] = "jemalloc";
 static struct {

@@ -38,7 +38,7 @@ static char name[1 << 16];
 
 static void lie_about_counts(void)
 {
-    stubs = (struct hf_live_stubs){self, 8, self, 8, 0, UINT64_MAX, UINT64_MAX};
+    stubs = (struct hf_live_stubs){self, 8, 0, 0, UINT64_MAX, UINT64_MAX};
     foreign = (struct hf_live_foreign){self,       self,       UINT64_MAX, 1,          UINT64_MAX,
                                        UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX, self,
                                        UINT64_MAX, 63,         0};
@@ -75,7 +75,7 @@ static void lie_about_addresses(void)
 {
     const void *wild = (const void *)(uintptr_t)0xffffffffff600000;
     lie_about_books(wild, wild);
-    stubs = (struct hf_live_stubs){wild, 4096, (const void *)UINTPTR_MAX, 4096, 4096, 256, 64};
+    stubs = (struct hf_live_stubs){(const void *)UINTPTR_MAX, 4096, 4096, 4096, 256, 64};
     foreign = (struct hf_live_foreign){.entries = (const void *)1,
                                        .states = wild,
                                        .count = 255,
@@ -92,7 +92,7 @@ static void lie_in_circles(void)
         self[i] = self;
     memset(name, 'x', sizeof name);
     lie_about_books(self, self); /* every entry is that of a large block or of a span */
-    stubs = (struct hf_live_stubs){self, 512, self, 0, 0, 256, 64};
+    stubs = (struct hf_live_stubs){self, 0, 0, 0, 256, 64};
     foreign = (struct hf_live_foreign){.entries = self,
                                        .states = zeros,
                                        .count = 255,
@@ -121,7 +121,7 @@ static void lie_about_pages(void)
     memset(zeros, 1, sizeof zeros);
     entry[0] = name;
     entry[1] = _r_debug.r_map;
-    stubs = (struct hf_live_stubs){self, 8, self, 8, 0, 1, 1};
+    stubs = (struct hf_live_stubs){self, 8, 0, 0, 1, 1};
     foreign = (struct hf_live_foreign){.entries = entry,
                                        .states = zeros,
                                        .count = 256,
