@@ -18,7 +18,6 @@
  */
 #include "alloc/heap/region.h"
 
-#include "alloc/base/apart.h"
 #include "alloc/base/fork_lock.h"
 #include "alloc/base/uncancelled.h"
 #include "alloc/heap/holes.h"
@@ -42,7 +41,7 @@ struct hf_region_bounds hf_region;
 struct hf_region_here hf_region_here;
 
 static pthread_mutex_t HF_FORK_LOCK lock = PTHREAD_MUTEX_INITIALIZER;
-static HF_APART struct hf_hole first_holes[128];
+static struct hf_hole first_holes[128];
 static struct hf_holes holes = {
     .fresh = first_holes,
     .fresh_end = first_holes + sizeof first_holes / sizeof *first_holes,

@@ -7,8 +7,9 @@
 #include <stdint.h>
 #include <string.h>
 
+/* Names and not their addresses, which each start would have to relocate. */
 static const struct row {
-    const char *name;
+    char name[39];
     bool is_operator;
 } rows[HF_ROUTED_COUNT] = {
 #define ROW(symbol, is_operator) [HF_ROUTED_##symbol] = {#symbol, is_operator},
