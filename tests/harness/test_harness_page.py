@@ -21,10 +21,12 @@ import harness  # noqa: E402
 HOSTILE = "</script><script>document.title = 'run'</script>&#10;\"'\x1b[31m"
 
 
+setUpModule = browser.setUpModule
+
+
 class Page(browser.InBrowser):
     @classmethod
     def setUpClass(cls):
-        super().setUpClass()
         cls.page, cls.junit = cls.directory / "test.html", cls.directory / "test.xml"
         cls.scripted = cls.directory / "hostile.py"
         cls.scripted.write_text(f"import echoes\nechoes.echo({HOSTILE!r})\n", encoding="utf-8")

@@ -1,10 +1,8 @@
 """Runs a unittest program under every CPython from 3.9 on that this machine has.
 
-usage: every.py [--some | --free-threaded] [--wheels DIRECTORY] PACKAGE-DIRECTORY PROGRAM
-[argument…]
+usage: every.py [--free-threaded] [--wheels DIRECTORY] PACKAGE-DIRECTORY PROGRAM [argument…]
 
-With --some it is the oldest, the newest, and the system's; with --free-threaded, those without a
-GIL. PACKAGE-DIRECTORY is put on PYTHONPATH; with --wheels, so is what DIRECTORY/cpython-VERSION has
+With --free-threaded it is those without a GIL. PACKAGE-DIRECTORY is put on PYTHONPATH; with --wheels, so is what DIRECTORY/cpython-VERSION has
 installed, an environment of tests/support/prepare.sh, with NumPy. Fails when one interpreter fails,
 or when none is found; without any that is free-threaded, the test is skipped.
 """
@@ -28,7 +26,7 @@ def main():
         options.add(option)
         if option == "--wheels":
             wheels = pathlib.Path(words.pop(0))
-    some, only_free = "--some" in options, "--free-threaded" in options
+    only_free = "--free-threaded" in options
     package, program, *arguments = words
     # Without the LD_LIBRARY_PATH that Meson sets: the package must find its library by itself.
     environment = {
@@ -49,10 +47,6 @@ def main():
     if only_free and not found:
         print("no free-threaded CPython; tests/support/debian-cpython.sh 3.14t builds one")
         return 77
-    if some:
-        found.sort(key=lambda one: number(one[1]))
-        system = [one for one in found if str(one[0]).startswith("/usr/bin/")]
-        found = list(dict.fromkeys([*found[:1], *system[:1], *found[-1:]]))
 
     def run(one):
         path, text = one

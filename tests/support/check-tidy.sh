@@ -2,7 +2,7 @@
 # clang-tidy 14 over our own sources, with the compile commands of the build directory given. Later
 # versions know other checks under the same names.
 #
-# check-tidy.sh BUILD-DIRECTORY [--recent]    recent: those that the last 20 commits have changed, or
+# check-tidy.sh BUILD-DIRECTORY [--recent]    recent: those that the last 5 commits have changed, or
 #     that are not committed, but for commits that change a word or a line everywhere, which are those
 #     of more than 150 files; all files are part of tests/long/run
 set -eu
@@ -18,13 +18,13 @@ trap 'rm -rf "$commands"' EXIT
 python3 tests/support/tidy_commands.py . "$1" "$commands" >"$commands/files"
 [ -s "$commands/files" ]
 if [ "${2-}" = --recent ]; then
-    if [ "$(git rev-list --first-parent --max-count=21 HEAD 2>/dev/null | wc -l)" -lt 21 ]; then
+    if [ "$(git rev-list --first-parent --max-count=6 HEAD 2>/dev/null | wc -l)" -lt 6 ]; then
         echo "there is no history that says what has changed"
         exit 77
     fi
     {
         git diff --name-only --relative HEAD
-        git log --first-parent --max-count=20 --name-only --relative --format=format:: |
+        git log --first-parent --max-count=5 --name-only --relative --format=format:: |
             awk -v RS=: -F '\n' 'NF < 150'
     } | sed "s|^|$PWD/|" >"$commands/changed"
     tr '\0' '\n' <"$commands/files" | grep -Fx -f "$commands/changed" | tr '\n' '\0' \

@@ -1,10 +1,13 @@
 """Installed homefrees for tests: a prefix, as `meson install` makes it, and a wheel in a virtual
 environment. Both from a build directory, without building anything again."""
 
+import fcntl
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
+import tempfile
 import zipfile
 
 
@@ -60,8 +63,28 @@ def environment(python, tools, directory):
 
 
 def wheel(file, bin_directory, site):
-    """Installs the wheel `file` into a virtual environment that environment() made."""
-    run(bin_directory / "python3", "-m", "pip", "install", "-q", "--no-deps", "--no-index", file)
+    """Installs the wheel `file` into a virtual environment that environment() made: pip does it
+    once for each version of Python, and leaves a copy beside the file for the next."""
+    root = bin_directory.parent
+    kept = file.parent / f"{file.stem}-{site.parent.name}"
+    with open(file.parent / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if kept.exists():
+            shutil.copytree(kept, root, dirs_exist_ok=True)
+            script = bin_directory / "homefree"
+            _, _, rest = script.read_text().partition("\n")
+            script.write_text(f"#!{bin_directory}/python3\n{rest}")
+        else:
+            pip = (bin_directory / "python3", "-m", "pip", "install", "-q", "--no-deps")
+            run(*pip, "--no-index", file)
+            (record,) = site.glob("homefree-*.dist-info/RECORD")
+            with tempfile.TemporaryDirectory(dir=file.parent) as directory:
+                for line in record.read_text().splitlines():
+                    path = os.path.normpath(site / line.rsplit(",", 2)[0])
+                    copy = pathlib.Path(directory, "kept", os.path.relpath(path, root))
+                    copy.parent.mkdir(parents=True, exist_ok=True)
+                    shutil.copy2(path, copy)
+                os.rename(f"{directory}/kept", kept)
     package = site / "homefree"
     return Installation(package, package / "lib/pkgconfig", bin_directory, site)
 

@@ -5,6 +5,9 @@ from 3.6 on, with ctypes. If HOMEFREE_TEST_PYTHONS is set, files separated by co
 there are; each may belong to a virtual environment.
 
 usage: interpreters.py                 "VERSION FILE" for each
+       interpreters.py --few           the oldest from 3.9 on, the newest, and the newest that is
+                                       free-threaded, for HOMEFREE_TEST_PYTHONS: what tests/run has
+                                       time for
        interpreters.py --to-build-for  for each that is free-threaded and has headers: their
        directory,
                                        and the end of an extension's file name, separated by a tab
@@ -122,6 +125,12 @@ print(directory, sysconfig.get_config_var("EXT_SUFFIX")[1:], sep="\\t")
 def main():
     if sys.argv[1:] == ["--to-build-for"]:
         lines = [ask(path, HEADERS) for path, _ in free_threaded()]
+    elif sys.argv[1:] == ["--few"]:
+        found = sorted(interpreters(), key=lambda one: number(one[1]))
+        found = [path for path, text in found if number(text) >= (3, 9)]
+        free = sorted(free_threaded(), key=lambda one: number(one[1]))
+        few = [*found[:1], *found[-1:], *(path for path, _ in free[-1:])]
+        lines = [os.pathsep.join(dict.fromkeys(map(str, few)))]
     else:
         lines = [f"{text} {path}" for path, text in dict(interpreters() + free_threaded()).items()]
     print(*dict.fromkeys(filter(None, lines)), sep="\n")

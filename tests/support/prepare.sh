@@ -2,7 +2,7 @@
 # Sourced by examples/run and tests/run: makes a bare machine able to build homefree. Each function
 # that may take long says what it does and why, and every half minute how far it is.
 #
-# homefree_prepare WHAT      WHAT is "examples", "quick", "tests" or "docs"
+# homefree_prepare WHAT      WHAT is "examples", "quick", "tests", "builds" or "docs"
 #   Debian and Ubuntu: installs the packages that are missing (as root, or through sudo).
 #   Elsewhere: names what is missing, and stops with 3.
 #   Then puts jemalloc's release archive where the Meson wrap looks for it.
@@ -11,7 +11,8 @@
 # something fails. homefree_build_for DIRECTORY SUITES [meson options] The same for what some tests
 # need: SUITES is --suite and --no-suite, as words (suite_targets.py).
 #
-# homefree_wheels DIRECTORY     Environments with the real libraries of tests/real and tests/cuda.
+# homefree_wheels DIRECTORY     Environments with the real libraries of tests/real and tests/cuda;
+# where HOMEFREE_TEST_PYTHONS is set, for these CPythons alone.
 # homefree_tools DIRECTORY      DIRECTORY/wheels/tools: an environment with what examples are built
 # with. homefree_wheel DIRECTORY      DIRECTORY/dist: homefree's own wheel, as pip makes it for a
 # user. homefree_pytest DIRECTORY     Environments with pytest and its extensions, for
@@ -70,8 +71,8 @@ homefree_packages() {
 
 homefree_more_packages() {
     echo pybind11-dev python3-numpy libmimalloc-dev libgoogle-perftools-dev
-    [ "$1" = examples ] || echo cmake libjemalloc2 libjemalloc-dev libtbbmalloc2 python3-venv
-    [ "$1" != tests ] || echo valgrind clang clang-tidy libclang-rt-dev lld mold python3-torch \
+    [ "$1" = examples ] || echo ccache cmake libjemalloc2 libjemalloc-dev libtbbmalloc2 python3-venv
+    [ "$1" != tests ] && [ "$1" != builds ] || echo valgrind clang clang-tidy libclang-rt-dev lld mold python3-torch \
         libtorch-dev gdb strace libgtest-dev catch2 chromium chromium-driver python3-selenium \
         python3-hypothesis qemu-user faketime spin
     [ "$1" != docs ] || echo mandoc
@@ -202,6 +203,9 @@ homefree_prepare() {
     fi
     homefree_newer_meson
     homefree_fetch_sources
+    # Several builds, the wheel's among them, compile most files with the same flags.
+    CCACHE_NOHASHDIR=1
+    export CCACHE_NOHASHDIR
 }
 
 homefree_configure_and_build() {
@@ -309,6 +313,10 @@ EOT
         fi
         case " $made " in
         *" $version "*) continue ;;
+        esac
+        case :${HOMEFREE_TEST_PYTHONS:-$(readlink -f "$python")}: in
+        *:"$(readlink -f "$python")":*) ;;
+        *) continue ;;
         esac
         [ -z "$version" ] && continue
         made="$made $version"

@@ -20,14 +20,9 @@ def version(text):
     return number(text)[:2]
 
 
-def pythons(oldest=(3, 9), some=False):
-    """[(path, version)]; with `some`, the oldest, the newest, and the system's."""
-    found = [(path, version(text)) for path, text in interpreters() if version(text) >= oldest]
-    if some:
-        found.sort(key=lambda one: one[1])
-        system = [one for one in found if str(one[0]).startswith("/usr/bin/")]
-        found = list(dict.fromkeys([*found[:1], *system[:1], *found[-1:]]))
-    return found
+def pythons(oldest=(3, 9)):
+    """[(path, version)]"""
+    return [(path, version(text)) for path, text in interpreters() if version(text) >= oldest]
 
 
 def environment(**more):

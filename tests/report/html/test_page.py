@@ -96,20 +96,22 @@ def start_browser(profile):
     return webdriver.Chrome(options=options, service=Service(DRIVER))
 
 
-class InBrowser(unittest.TestCase):
-    """One browser for all tests. After each, the console is empty and nothing was asked for."""
+def setUpModule():
+    """One browser for all tests: starting it takes longer than most of them."""
+    tests, later = InBrowser, unittest.addModuleCleanup
+    tests.directory = Path(tempfile.mkdtemp(prefix="homefree-test-page-"))
+    later(shutil.rmtree, tests.directory, ignore_errors=True)
+    tests.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Counting)
+    later(tests.server.server_close)
+    threading.Thread(target=tests.server.serve_forever, daemon=True).start()
+    later(tests.server.shutdown)
+    tests.address = f"http://127.0.0.1:{tests.server.server_port}"
+    tests.browser = start_browser(tests.directory / "profile")
+    later(tests.browser.quit)
 
-    @classmethod
-    def setUpClass(cls):
-        cls.directory = Path(tempfile.mkdtemp(prefix="homefree-test-page-"))
-        cls.addClassCleanup(shutil.rmtree, cls.directory, ignore_errors=True)
-        cls.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Counting)
-        cls.addClassCleanup(cls.server.server_close)
-        threading.Thread(target=cls.server.serve_forever, daemon=True).start()
-        cls.addClassCleanup(cls.server.shutdown)
-        cls.address = f"http://127.0.0.1:{cls.server.server_port}"
-        cls.browser = start_browser(cls.directory / "profile")
-        cls.addClassCleanup(cls.browser.quit)
+
+class InBrowser(unittest.TestCase):
+    """After each test, the console is empty and nothing was asked for."""
 
     def setUp(self):
         Counting.asked.clear()
