@@ -2,9 +2,10 @@
 
 usage: every.py [--free-threaded] [--wheels DIRECTORY] PACKAGE-DIRECTORY PROGRAM [argument…]
 
-With --free-threaded it is those without a GIL. PACKAGE-DIRECTORY is put on PYTHONPATH; with --wheels, so is what DIRECTORY/cpython-VERSION has
-installed, an environment of tests/support/prepare.sh, with NumPy. Fails when one interpreter fails,
-or when none is found; without any that is free-threaded, the test is skipped.
+With --free-threaded it is those without a GIL. PACKAGE-DIRECTORY is put on PYTHONPATH; with
+--wheels, so is what DIRECTORY/cpython-VERSION has installed, an environment of
+tests/support/prepare.sh, with NumPy. Fails when one interpreter fails, or when none is found;
+without any that is free-threaded, the test is skipped.
 """
 
 import concurrent.futures

@@ -104,9 +104,7 @@ class Undisturbed(unittest.TestCase):
                 ),
             )
 
-        tasks = [
-            (*one, way, directories.new()) for one in pythons.pythons() for way in WAYS
-        ]
+        tasks = [(*one, way, directories.new()) for one in pythons.pythons() for way in WAYS]
         self.assertTrue(tasks, "this machine has no CPython")
         for path, way, done in pythons.each(run, tasks):
             with self.subTest(path=path, way=way):
