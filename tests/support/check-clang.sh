@@ -6,5 +6,5 @@ cd "$(dirname "$0")/../.."
 directory=build-clang
 [ -f "$directory/build.ninja" ] ||
     CC=clang CXX=clang++ meson setup "$directory" -Dwerror=true -Dtests=false -Dexamples=false \
-        -Djemalloc_build=build -Doptimization=0 -Ddebug=false
+        -Djemalloc_build=build -Doptimization=1 -Ddebug=false
 ninja -C "$directory"
