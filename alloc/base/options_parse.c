@@ -134,6 +134,18 @@ static void warn_key(struct span key)
     hf_text_write(&text);
 }
 
+/* As users write it: "16M". */
+static void add_bound(struct hf_text *text, uint64_t bound, bool is_size)
+{
+    static const char suffixes[] = "KMGT";
+    size_t steps = 0;
+    for (; is_size && bound != 0 && bound % 1024 == 0 && steps < sizeof suffixes - 1; steps++)
+        bound /= 1024;
+    hf_text_add_decimal(text, (intmax_t)bound);
+    if (steps != 0)
+        hf_text_add_n(text, &suffixes[steps - 1], 1);
+}
+
 static void warn_value(const struct hf_option_row *row, struct span value)
 {
     struct hf_text text;
@@ -144,11 +156,12 @@ static void warn_value(const struct hf_option_row *row, struct span value)
     hf_text_add(&text, row->name);
     hf_text_add(&text, " is ignored; it takes ");
     hf_text_add(&text, row->unit);
-    if (strcmp(row->type, "size") == 0 || strcmp(row->type, "number") == 0) {
+    const bool is_size = strcmp(row->type, "size") == 0;
+    if (is_size || strcmp(row->type, "number") == 0) {
         hf_text_add(&text, " from ");
-        hf_text_add_decimal(&text, (intmax_t)row->minimum);
+        add_bound(&text, row->minimum, is_size);
         hf_text_add(&text, " to ");
-        hf_text_add_decimal(&text, (intmax_t)row->maximum);
+        add_bound(&text, row->maximum, is_size);
     }
     hf_text_write(&text);
 }

@@ -117,6 +117,7 @@ START_TEST(suffixes_scale_sizes_only)
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
         accepted(sizes[i].text, FIELD(region), sizes[i].size << sizes[i].shift);
     refused("region:65T", FIELD(region), "region", "'65T'");
+    refused("region:1", FIELD(region), "region", "it takes bytes from 16M to 64T");
     refused("dirty_decay_ms:1K", FIELD(dirty_decay_ms), "dirty_decay_ms", "'1K'");
 }
 END_TEST

@@ -3,14 +3,17 @@ generated in them is current, and the first screen says what the repository has.
 """
 
 import importlib.util
+import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 import unittest
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+BUILD = None
 LEFT_OUT = ("build", "subprojects", ".")
 FENCE = re.compile(r"^( *)(```+|~~~+).*?^\1\2 *$", re.MULTILINE | re.DOTALL)
 CODE = re.compile(r"(`+)(?!`).*?(?<!`)\1(?!`)", re.DOTALL)
@@ -96,6 +99,30 @@ class Names(unittest.TestCase):
         self.assertEqual(told, [])
 
 
+class Commands(unittest.TestCase):
+    def test_the_tests_that_they_name_exist(self):
+        if BUILD is None:
+            self.skipTest("no build directory is given")
+        info = Path(BUILD, "meson-info")
+        there = {
+            one["name"]
+            for name in ("intro-tests.json", "intro-benchmarks.json")
+            for one in json.loads((info / name).read_text("utf-8"))
+        }
+        wrong, count = [], 0
+        text = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+        for line in re.findall(r"^meson test -C build --no-rebuild (.*)$", text, re.MULTILINE):
+            words = iter(shlex.split(line, comments=True))
+            for word in words:
+                if word in ("--repeat", "--suite"):
+                    next(words)
+                elif not word.startswith("-") and word != "NAME":
+                    count += 1
+                    wrong += [word] if word not in there else []
+        self.assertEqual(wrong, [])
+        self.assertGreaterEqual(count, 3)
+
+
 class Generated(unittest.TestCase):
     def test_it_is_current(self):
         command = [sys.executable, ROOT / "docs" / "generated.py", "--check"]
@@ -129,4 +156,5 @@ class FirstScreen(unittest.TestCase):
 
 if __name__ == "__main__":
     sys.dont_write_bytecode = True
+    BUILD = sys.argv.pop(1) if sys.argv[1:] and Path(sys.argv[1]).is_dir() else None
     unittest.main()

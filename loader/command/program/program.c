@@ -57,6 +57,14 @@ static void decide_error(const struct file *file, int error)
     decide(file, HF_PROGRAM_BROKEN, "%s", strerror(error));
 }
 
+/* A command that no directory of PATH has. */
+static void decide_missing(const struct file *file, const char *command)
+{
+    const bool here = access(command, F_OK) == 0;
+    decide(file, HF_PROGRAM_BROKEN, "no directory of PATH has it%s%s",
+           here ? "; the file here is ./" : "", here ? command : "");
+}
+
 /* ---- finding -------------------------------------------------------------------------------- */
 
 /* Whether execve(2) would accept the file: 0 or an errno, EISDIR for a directory. */
@@ -359,6 +367,10 @@ void hf_program_examine(const char *command, struct hf_program *out)
     out->own_malloc = false;
     out->why[0] = out->path[0] = '\0';
     int error = find(command, out->path);
+    if (error == ENOENT && command[0] != '\0' && strchr(command, '/') == NULL) {
+        decide_missing(&file, command);
+        return;
+    }
     if (error != 0) {
         decide_error(&file, error);
         return;

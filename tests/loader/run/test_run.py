@@ -659,7 +659,8 @@ class Refused(Installation):
         os.mkfifo(self.directory / "fifo", 0o777)
         for command, why in (
             ("./none", "No such file or directory"),
-            ("none-such-command", "No such file or directory"),
+            ("none-such-command", "no directory of PATH has it"),
+            ("plain", "no directory of PATH has it; the file here is ./plain"),
             ("./plain", "Permission denied"),
             ("./plain/x", "Not a directory"),
             ("./empty", "neither an ELF file nor a script"),
