@@ -34,7 +34,7 @@ static struct {
 } kinds[KINDS];
 static unsigned windows;              /* ended */
 static uint64_t earning_from;         /* the time since then pays for it */
-static uint64_t earning_from_for_end; /* the same for a last thread's end, in processor time */
+static uint64_t earning_from_for_end; /* the same for a last thread's end, four times */
 
 static size_t live(int kind)
 {
@@ -84,14 +84,13 @@ void hf_tick_empty(void)
     hf_pages_purge();
 }
 
-/* False: too little, or, by that clock, too early. `warm`: bytes in spans that wait for another
- * thread. */
-static bool give_back(size_t warm, clockid_t id, uint64_t *earning)
+/* False: too little, or too early. `warm`: bytes in spans that wait for another thread. */
+static bool give_back(size_t warm, uint64_t *earning, unsigned times)
 {
-    const uint64_t clock = hf_clock(id);
+    const uint64_t clock = hf_clock(CLOCK_MONOTONIC_COARSE);
     const uint64_t from = __atomic_load_n(earning, __ATOMIC_RELAXED);
     const size_t unused = hf_pages_unused() + hf_units_unused() + hf_large_cache_kept() + warm;
-    const uint64_t costs = unused / 1024 * (UNMAPPED + FAULTED);
+    const uint64_t costs = unused / 1024 * (UNMAPPED + FAULTED) * times;
     if (unused < LEAST || unused < (live(SPANS) + live(LARGE)) / PART ||
         clock < from + unused / 1024 * UNMAPPED)
         return false;
@@ -110,7 +109,7 @@ void hf_tick_freed(void)
             continue;
         __atomic_store_n(&kinds[kind].least, now, __ATOMIC_RELAXED);
         if (HF_UNLIKELY(now < __atomic_load_n(&kinds[kind].limit, __ATOMIC_RELAXED)) &&
-            give_back(0, CLOCK_MONOTONIC_COARSE, &earning_from))
+            give_back(0, &earning_from, 1))
             __atomic_store_n(&kinds[kind].limit, now / 2, __ATOMIC_RELAXED);
     }
 }
@@ -118,7 +117,9 @@ void hf_tick_freed(void)
 void hf_tick_at_end(bool last)
 {
     hf_tick();
-    if (last && give_back(hf_spans_warm(), CLOCK_PROCESS_CPUTIME_ID, &earning_from_for_end))
+    /* On a busy machine, the process has had only a part of the time; how much, the kernel would
+     * say, which a sandbox may forbid. */
+    if (last && give_back(hf_spans_warm(), &earning_from_for_end, 4))
         return;
     hf_spans_trim_much();
     hf_pages_leave();

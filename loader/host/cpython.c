@@ -78,8 +78,14 @@ static bool look_up(struct hf_cpython *found, void *handle)
     if (found->current_thread == NULL)
         found->current_thread = found->current_thread_old;
     found->map = hf_dynlink_find((const void *)found->get_version);
-    return found->current_thread != NULL && found->map != NULL &&
-           hf_cpython_read_version(found->get_version(), &found->version, &found->free_threaded) &&
+    return found->current_thread != NULL && found->map != NULL;
+}
+
+/* With the lock: CPython writes the text in the first call, and a second one at the same time may
+ * see it empty (Python/getversion.c). It waits for no lock. */
+static bool read_version(struct hf_cpython *found)
+{
+    return hf_cpython_read_version(found->get_version(), &found->version, &found->free_threaded) &&
            found->version >= 0x309;
 }
 
@@ -96,7 +102,7 @@ const struct hf_cpython *hf_cpython_find(const void *anchor)
         return NULL;
     struct hf_seal seal;
     pthread_mutex_lock(&lock);
-    if (!ready && hf_seal_open(&seal)) {
+    if (!ready && read_version(&found) && hf_seal_open(&seal)) {
         table.found = found;
         hf_seal_close(&seal);
         __atomic_store_n(&ready, true, __ATOMIC_RELEASE);

@@ -106,7 +106,9 @@ int main(int count, char **arguments)
     run_threads(ROUNDS);
     const long grown = resident_kilobytes() - before;
     printf("%ld KiB more after %d threads\n", grown, ROUNDS * TOGETHER);
-    REQUIRE(grown < 8192);
+    /* Threads that ended are found when one begins. On a busy machine that is after some more; all
+     * local heaps would take 2 GB. */
+    REQUIRE(grown < 32768);
 
     pthread_t thread;
     REQUIRE(pthread_create(&thread, NULL, fork_in_thread, NULL) == 0);
