@@ -12,6 +12,7 @@
 #include "alloc/spans/heap_blocks.h"
 #include "alloc/spans/large.h"
 #include "alloc/spans/lookup.h"
+#include "alloc/spans/tick.h"
 
 /* Small blocks whose free a watch is to learn of before they can be handed out again. If there are
  * more, the watch does not see the free. */
@@ -133,4 +134,5 @@ void hf_heap_reset_in_child(void)
 {
     hf_beneath_reset_in_child();
     hf_locals_reset_in_child();
+    hf_tick_reset_in_child();
 }

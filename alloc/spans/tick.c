@@ -124,3 +124,9 @@ void hf_tick_at_end(bool last)
     hf_spans_trim_much();
     hf_pages_leave();
 }
+
+void hf_tick_reset_in_child(void)
+{
+    if (earning_from_for_end != 0) /* a write copies a page */
+        earning_from_for_end = 0;
+}

@@ -9,7 +9,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #define MIB ((size_t)1 << 20)
 
@@ -105,6 +107,50 @@ START_TEST(what_threads_leave_goes_back)
 }
 END_TEST
 
+static void *fill_and_free(void *blocks)
+{
+    enum { COUNT = 30000, SIZE = 1000 };
+    char **all = blocks;
+    for (size_t i = 0; i < COUNT; i++) {
+        must((all[i] = hf_malloc(SIZE)) != NULL);
+        memset(all[i], 1, SIZE);
+    }
+    for (size_t i = 0; i < COUNT; i++)
+        hf_free(all[i * 7919 % COUNT]);
+    return NULL;
+}
+
+/* Nothing but one thread, and processor time that pays for what its end gives back. */
+static bool one_thread_leaves_nothing(void)
+{
+    static char *blocks[30000];
+    pthread_t thread;
+    const size_t before = resident();
+    for (const clock_t began = clock(); clock() < began + CLOCKS_PER_SEC / 2;)
+        continue;
+    must(pthread_create(&thread, NULL, fill_and_free, blocks) == 0);
+    must(pthread_join(thread, NULL) == 0);
+    return resident() < before + 8 * MIB;
+}
+
+/* Its processor time begins anew; what its parent has paid does not count. */
+START_TEST(what_threads_of_a_forked_child_leave_goes_back)
+{
+    int status;
+    go_on(false);
+    must(one_thread_leaves_nothing());
+    go_on(false);
+    go_on(false);
+    must(one_thread_leaves_nothing());
+    const pid_t child = fork();
+    must(child >= 0);
+    if (child == 0)
+        _exit(one_thread_leaves_nothing() ? 0 : 1);
+    must(waitpid(child, &status, 0) == child);
+    ck_assert_int_eq(status, 0);
+}
+END_TEST
+
 /* A program that uses as much again and again does not take page faults for it all the time. */
 START_TEST(what_is_reused_stays)
 {
@@ -129,5 +175,5 @@ END_TEST
 int main(void)
 {
     return RUN_SUITE(large_blocks_go_back, small_blocks_go_back, what_threads_leave_goes_back,
-                     what_is_reused_stays);
+                     what_threads_of_a_forked_child_leave_goes_back, what_is_reused_stays);
 }
