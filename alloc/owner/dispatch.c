@@ -142,9 +142,18 @@ bool hf_foreign_call_trim(const struct hf_foreign_allocator *allocator)
     case HF_TRIM_FORCE:
         ((void (*)(bool))allocator->trim)(true);
         break;
-    case HF_TRIM_COMMAND:
+    case HF_TRIM_COMMAND: {
+        /* Before its first block, oneTBB takes what another library has under a pthread key for its
+         * own. */
+        void *block = allocator->realloc != NULL && allocator->form == HF_FREE_PLAIN
+                          ? allocator->realloc(NULL, 1)
+                          : NULL;
+        if (block == NULL)
+            return false;
+        hf_foreign_call_free(allocator, block, NULL);
         (void)((int (*)(int, void *))allocator->trim)(0, NULL);
         break;
+    }
     case HF_TRIM_MALLCTL:
         for (size_t i = 0; i < sizeof all / sizeof *all; i++)
             (void)((int (*)(const char *, void *, size_t *, void *, size_t))allocator->trim)(
