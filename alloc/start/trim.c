@@ -5,25 +5,28 @@
  */
 #include "alloc/start/trim.h"
 
+#include "alloc/base/uncancelled.h"
 #include "alloc/heap/front_end.h"
 #include "alloc/owner/dispatch.h"
 #include "alloc/owner/foreign.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-/* Bytes; 0 if /proc does not tell. Allocates nothing. */
-static uint64_t resident(void)
+/* Bytes; 0 if /proc does not tell, or nobody wants to know. Allocates nothing. */
+static uint64_t resident(hf_trim_visitor *visit)
 {
     char text[128];
-    const int file = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+    const int file =
+        visit != NULL ? hf_open_uncancelled("/proc/self/statm", O_RDONLY | O_CLOEXEC) : -1;
     if (file < 0)
         return 0;
-    const ssize_t length = read(file, text, sizeof text - 1);
-    close(file);
+    const ssize_t length = hf_read_uncancelled(file, text, sizeof text - 1);
+    hf_close_uncancelled(file);
     text[length > 0 ? length : 0] = '\0';
     const char *second = strchr(text, ' ');
     return second != NULL ? strtoull(second, NULL, 10) * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
@@ -33,28 +36,30 @@ static void tell(hf_trim_visitor *visit, void *context, struct hf_trimmed *trimm
 {
     if (visit == NULL)
         return;
-    trimmed->after = resident();
+    trimmed->after = resident(visit);
     visit(trimmed, context);
 }
 
 int hf_trim_here(hf_trim_visitor *visit, void *context)
 {
+    const int saved_errno = errno;
     for (unsigned number = 1; number <= HF_FOREIGN_MAX; number++) {
         const struct hf_foreign_allocator *allocator = hf_foreign_at(number);
         if (allocator == NULL || allocator->hosted != NULL)
             continue;
         struct hf_trimmed trimmed = {
-            .allocator = allocator->name, .object = allocator->object, .before = resident()};
+            .allocator = allocator->name, .object = allocator->object, .before = resident(visit)};
         if (hf_foreign_call_trim(allocator))
             trimmed.how = allocator->trim_name;
         tell(visit, context, &trimmed);
     }
-    struct hf_trimmed own = {.allocator = "homefree", .how = "hf_trim", .before = resident()};
+    struct hf_trimmed own = {.allocator = "homefree", .how = "hf_trim", .before = resident(visit)};
     const int error = hf_heap_trim();
     if (error == 0)
         tell(visit, context, &own);
-    struct hf_trimmed libc = {.allocator = "libc", .how = "malloc_trim", .before = resident()};
+    struct hf_trimmed libc = {.allocator = "libc", .how = "malloc_trim", .before = resident(visit)};
     (void)malloc_trim(0);
     tell(visit, context, &libc);
+    errno = saved_errno;
     return error;
 }

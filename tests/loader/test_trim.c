@@ -3,14 +3,18 @@
  *
  * usage: test-trim ALLOCATOR LIBRARY PREFIX FUNCTION
  */
+#include "death.h"
 #include "process.h"
 #include "suite.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <homefree/homefree.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #define MIB ((size_t)1 << 20)
@@ -109,6 +113,51 @@ START_TEST(the_heap_gives_back)
 }
 END_TEST
 
+static void count(const struct hf_trimmed *trimmed, void *context)
+{
+    *(unsigned *)context += trimmed->before != 0 && trimmed->after != 0;
+}
+
+static void *trim_cancelled(void *seen)
+{
+    must(pthread_cancel(pthread_self()) == 0);
+    must(hf_trim(count, seen) == 0);
+    return seen;
+}
+
+/* The file that it opens meanwhile would stay open. */
+START_TEST(nobody_is_cancelled_inside)
+{
+    unsigned seen = 0;
+    pthread_t thread;
+    void *result;
+    must(pthread_create(&thread, NULL, trim_cancelled, &seen) == 0);
+    must(pthread_join(thread, &result) == 0);
+    ck_assert_ptr_eq(result, &seen);
+    ck_assert_uint_ge(seen, 2);
+}
+END_TEST
+
+static void see_nothing(const struct hf_trimmed *trimmed, void *context)
+{
+    ck_assert(trimmed->before == 0 && trimmed->after == 0);
+    ++*(unsigned *)context;
+}
+
+START_TEST(no_descriptor_is_left)
+{
+    unsigned seen = 0;
+    struct rlimit none;
+    must(getrlimit(RLIMIT_NOFILE, &none) == 0);
+    none.rlim_cur = 0;
+    must(setrlimit(RLIMIT_NOFILE, &none) == 0);
+    errno = ENOTTY;
+    ck_assert_int_eq(hf_trim(see_nothing, &seen), 0);
+    ck_assert_int_eq(errno, ENOTTY);
+    ck_assert_uint_ge(seen, 2);
+}
+END_TEST
+
 int main(int argc, char **argv)
 {
     if (argc != 5)
@@ -118,5 +167,5 @@ int main(int argc, char **argv)
     prefix = argv[3];
     function = argv[4];
     return RUN_SUITE(each_allocator_is_told_of, a_late_allocator_gives_back, libc_gives_back,
-                     the_heap_gives_back);
+                     the_heap_gives_back, nobody_is_cancelled_inside, no_descriptor_is_left);
 }
