@@ -21,13 +21,16 @@ class Trimmed(NamedTuple):
     allocator: str  # "CPython", "pyarrow", "torch", "jemalloc", …, "homefree", "libc"
     object: str | None  # the shared object that it lives in, if it has no name of its own
     how: str | None  # the function that was called; None: none is known, and it keeps what it has
-    before: int  # bytes of the process that were resident before the call
+    before: int  # bytes of the process that were resident before the call; 0: /proc does not tell
     after: int  # and after it
 
 
 def _resident() -> int:
-    with open("/proc/self/statm", encoding="ascii") as file:
-        return int(file.read().split()[1]) * os.sysconf("SC_PAGESIZE")
+    try:
+        with open("/proc/self/statm", encoding="ascii") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGESIZE")
+    except OSError:  # no /proc, or no descriptor left
+        return 0
 
 
 def _of_pyarrow(pyarrow) -> Iterator[tuple[str, Callable[[], object]]]:
@@ -47,6 +50,19 @@ def _of_torch(torch) -> Iterator[tuple[str, Callable[[], object]]]:
 # Modules with caches above their allocators, which come first: what they give back, the allocators
 # can give to the system. Only those are asked that the process has imported.
 _MODULES = {"pyarrow": _of_pyarrow, "torch": _of_torch}
+
+
+def _ways() -> Iterator[tuple[str, str, Callable[[], object]]]:
+    for name, ways_of in _MODULES.items():
+        module = sys.modules.get(name)
+        if module is None:
+            continue
+        try:
+            ways = list(ways_of(module))
+        except AttributeError:  # another thread imports it, it is an older one, or a stand-in
+            continue
+        for how, function in ways:
+            yield name, how, function
 
 
 def trim() -> list[Trimmed]:
@@ -69,10 +85,7 @@ def trim() -> list[Trimmed]:
         rows.append(Trimmed(allocator, None, how, before, _resident()))
 
     ask("CPython", "gc.collect", gc.collect)
-    for name, ways in _MODULES.items():
-        module = sys.modules.get(name)
-        if module is not None:
-            for how, function in ways(module):
-                ask(name, how, function)
+    for name, how, function in _ways():
+        ask(name, how, function)
     rows += (Trimmed(*row) for row in _homefree.trim())
     return rows

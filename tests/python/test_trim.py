@@ -81,6 +81,36 @@ class Trim(support.TestCase):
             """
         )
 
+    def test_modules_that_are_not_whole(self):
+        self.fine(
+            """
+            import types
+            pyarrow, torch = types.ModuleType("pyarrow"), types.ModuleType("torch")
+            sys.modules.update(pyarrow=pyarrow, torch=torch)
+            assert len(homefree.trim()) >= 3
+            pyarrow.supported_memory_backends = lambda: ["system"]
+            pyarrow.system_memory_pool = lambda: object()
+            torch.cuda = types.ModuleType("torch.cuda")
+            assert len(homefree.trim()) >= 3
+            torch.cuda.is_initialized = lambda: True
+            torch.cuda.empty_cache = lambda: None
+            assert not any(row.allocator == "pyarrow" for row in homefree.trim())
+            """
+        )
+
+    def test_without_a_descriptor(self):
+        self.fine(
+            """
+            import resource
+            homefree.trim()  # imports what it needs
+            before = resource.getrlimit(resource.RLIMIT_NOFILE)
+            resource.setrlimit(resource.RLIMIT_NOFILE, (0, before[1]))
+            rows = homefree.trim()
+            resource.setrlimit(resource.RLIMIT_NOFILE, before)
+            assert [(row.before, row.after) for row in rows] == [(0, 0)] * len(rows), rows
+            """
+        )
+
     @unittest.skipUnless(have("numpy", "pyarrow", "polars"), "pyarrow or polars is not installed")
     def test_caches_of_modules(self):
         self.fine(
