@@ -213,7 +213,9 @@ int hf_heap_count(struct hf_heap_numbers *out)
         .metadata = spans.metadata + pages.books,
         .arenas = spans.locals != 0 ? (unsigned)spans.locals : 1,
     };
-    out->resident = pages.taken + pages.unused + large.moved + out->metadata - spans.clean;
+    out->resident = pages.taken + pages.unused + large.moved + out->metadata;
+    /* Meanwhile, other threads may have given back what was clean. */
+    out->resident -= spans.clean < pages.taken ? spans.clean : pages.taken;
     hf_gate_leave(&pass);
     return 0;
 }

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <homefree/homefree.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -129,9 +130,41 @@ START_TEST(the_version_is_the_headers)
 }
 END_TEST
 
+static bool stop;
+
+static void *grow_and_shrink(void *unused)
+{
+    enum { COUNT = 600, SIZE = 30000 };
+    void *blocks[COUNT];
+    while (!__atomic_load_n(&stop, __ATOMIC_RELAXED)) {
+        for (size_t i = 0; i < COUNT; i++)
+            blocks[i] = hf_malloc(SIZE);
+        for (size_t i = 0; i < COUNT; i++)
+            hf_free(blocks[i]);
+        (void)hf_trim(NULL, NULL);
+    }
+    return unused;
+}
+
+/* Its parts are counted one after another. */
+START_TEST(what_is_resident_is_never_negative)
+{
+    pthread_t threads[2];
+    for (int i = 0; i < 2; i++)
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, grow_and_shrink, NULL), 0);
+    for (int i = 0; i < 40000; i++)
+        if (stats_now().resident > UINT64_MAX / 2)
+            ck_abort_msg("after %d calls", i);
+    __atomic_store_n(&stop, true, __ATOMIC_RELAXED);
+    for (int i = 0; i < 2; i++)
+        ck_assert_int_eq(pthread_join(threads[i], NULL), 0);
+}
+END_TEST
+
 int main(void)
 {
     return RUN_SUITE(the_numbers_follow_the_heap, blocks_in_caches_are_not_allocated,
                      older_callers_have_smaller_structs, newer_callers_have_larger_structs,
-                     too_small_is_an_error, the_version_is_the_headers);
+                     too_small_is_an_error, the_version_is_the_headers,
+                     what_is_resident_is_never_negative);
 }
