@@ -207,6 +207,22 @@ static bool find_tree(const struct wanted *wanted, struct hf_trial_functions *fu
            hf_trial_tree(functions, hf_rtree_proves);
 }
 
+/* Of what has no release function, the marker alone has been seen, which may be another's. */
+static void take_trim(const struct match *row, const struct wanted *wanted,
+                      struct hf_trial_functions *functions)
+{
+    for (size_t i = 0; i < hf_allocator_trims_count && functions->trim == NULL; i++) {
+        const struct hf_allocator_trim *trim = &hf_allocator_trims[i];
+        if (trim->allocator != row->calls->allocator ||
+            strcmp(trim->marker, row->calls->marker) != 0)
+            continue;
+        functions->trim = function_found(wanted, row, trim->name);
+        functions->trim_name = trim->name[0] == '*' ? trim->name + 1 : trim->name;
+        functions->trim_form =
+            functions->trim != NULL ? (enum hf_trim_form)trim->form : HF_TRIM_NONE;
+    }
+}
+
 static void take_functions(struct findings *findings, const struct match *row,
                            const struct wanted *wanted, enum hf_foreign_found where)
 {
@@ -235,14 +251,6 @@ static void take_functions(struct findings *findings, const struct match *row,
             strcmp(row_delete->marker, row->calls->marker) == 0)
             functions.deletes[row_delete->form] = function_found(wanted, row, row_delete->name);
     }
-    for (size_t i = 0; i < hf_allocator_trims_count && functions.trim == NULL; i++) {
-        const struct hf_allocator_trim *trim = &hf_allocator_trims[i];
-        if (trim->allocator != allocator || strcmp(trim->marker, row->calls->marker) != 0)
-            continue;
-        functions.trim = function_found(wanted, row, trim->name);
-        functions.trim_name = trim->name[0] == '*' ? trim->name + 1 : trim->name;
-        functions.trim_form = functions.trim != NULL ? (enum hf_trim_form)trim->form : HF_TRIM_NONE;
-    }
     if (allocator == HF_ALLOCATOR_JEMALLOC) {
         if (functions.release == NULL && functions.realloc != NULL &&
             hf_trial_zero_frees(row->marker)) {
@@ -254,6 +262,8 @@ static void take_functions(struct findings *findings, const struct match *row,
     }
     if (functions.release == NULL)
         functions.form = HF_FREE_NONE;
+    else
+        take_trim(row, wanted, &functions);
     findings->functions[allocator] = functions;
     findings->found[allocator] = where;
     findings->can_free[allocator] = functions.release != NULL;
