@@ -121,6 +121,8 @@ void hf_instance_become_heap(const struct hf_instance_functions *functions)
     own->fail_at = functions->fail_at;
     own->fail_count = functions->fail_count;
     own->fail_end = functions->fail_end;
+    own->heaps = functions->heaps;
+    own->trim = functions->trim;
     own->publish = hf_region_publish;
     own->check_freed = functions->check_freed;
     record.it.free = functions->heap.free;

@@ -38,6 +38,10 @@ struct copy {
     int (*fail_at)(uint64_t, unsigned);
     int (*fail_count)(unsigned, struct hf_fail_counts *);
     int (*fail_end)(unsigned, struct hf_fail_counts *);
+    int (*heap_new)(struct hf_heap **);
+    void *(*heap_malloc)(struct hf_heap *, size_t);
+    int (*heap_drop)(struct hf_heap *);
+    int (*trim)(hf_trim_visitor *, void *);
     const struct hf_region_range *range;
 };
 
@@ -72,6 +76,10 @@ static inline struct copy copy_of(void *handle)
         {"hf_fail_at", &copy.fail_at},
         {"hf_fail_count", &copy.fail_count},
         {"hf_fail_end", &copy.fail_end},
+        {"hf_heap_new", &copy.heap_new},
+        {"hf_heap_malloc", &copy.heap_malloc},
+        {"hf_heap_drop", &copy.heap_drop},
+        {"hf_trim", &copy.trim},
     };
     if (handle == NULL)
         dprintf(2, "%s\n", dlerror());

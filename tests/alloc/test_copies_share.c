@@ -157,6 +157,40 @@ static void fail_through_both(void *unused)
 
 CALL_TEST(calls_fail_through_all_copies, fail_through_both, NULL)
 
+static void own_heaps(void *unused)
+{
+    (void)unused;
+    struct copy first = copy_open(paths[0]), second = copy_open(paths[1]);
+    const struct copy *copies[] = {&first, &second};
+    for (size_t i = 0; i < 2; i++) {
+        struct hf_heap *heap;
+        must(copies[i]->heap_new(&heap) == 0);
+        void *block = copies[1 - i]->heap_malloc(heap, 100);
+        must(block != NULL && second.owns(block));
+        copies[i]->free(block);
+        must(copies[1 - i]->heap_malloc(heap, 1000) != NULL);
+        must(copies[1 - i]->heap_drop(heap) == 0);
+    }
+}
+
+CALL_TEST(heaps_of_ones_own_are_made_through_each, own_heaps, NULL)
+
+static void count_homefree(const struct hf_trimmed *trimmed, void *seen)
+{
+    *(int *)seen += strcmp(trimmed->allocator, "homefree") == 0;
+}
+
+static void trim_through_both(void *unused)
+{
+    (void)unused;
+    struct copy first = copy_open(paths[0]), second = copy_open(paths[1]);
+    int seen = 0;
+    must(first.trim(count_homefree, &seen) == 0 && seen == 1);
+    must(second.trim(count_homefree, &seen) == 0 && seen == 2);
+}
+
+CALL_TEST(one_heap_is_trimmed_through_each, trim_through_both, NULL)
+
 /* The heap finds errors and reports them as it does with one copy. */
 static void free_twice_over(void *unused)
 {
@@ -180,5 +214,6 @@ int main(int count, char **arguments)
     return RUN_SUITE(one_heap_in_any_order, libcs_pointers_go_home_through_each,
                      what_lies_beyond_the_region_is_nobodys, threads_use_either,
                      a_watch_sees_all_copies, calls_fail_through_all_copies,
+                     heaps_of_ones_own_are_made_through_each, one_heap_is_trimmed_through_each,
                      a_double_free_across_copies_is_found);
 }
