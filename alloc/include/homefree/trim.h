@@ -17,7 +17,7 @@ struct hf_trimmed {
     const char *object;    /* path of the object that it lives in; NULL for homefree and libc */
     const char *how;       /* the function that was called; NULL if none is known */
     uint64_t before;       /* bytes of the process that were resident before and */
-    uint64_t after;        /* after the call; other threads change that, too */
+    uint64_t after;        /* after the call; other threads change that, too; 0: /proc is silent */
 };
 
 /* Called for each allocator, in the calling thread, without a lock. The strings are never freed. */
@@ -35,7 +35,7 @@ typedef void hf_trim_visitor(const struct hf_trimmed *trimmed, void *context);
  *   context  in: for visit
  * Result: 0 or a negative errno.
  * Errors:
- *   -EAGAIN   another thread is forking, and takes long; libc and other allocators were asked
+ *   -EAGAIN   a fork takes long, or is the caller's; libc and other allocators were asked
  *   -ENOTSUP  the heap is that of another version of libhomefree, which has no such function
  * Frees: nothing that anybody uses.
  * Threads: safe; takes the heap's locks, and each allocator its own.
