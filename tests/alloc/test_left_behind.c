@@ -140,7 +140,6 @@ START_TEST(what_threads_of_a_forked_child_leave_goes_back)
     go_on(false);
     must(one_thread_leaves_nothing());
     go_on(false);
-    go_on(false);
     must(one_thread_leaves_nothing());
     const pid_t child = fork();
     must(child >= 0);
