@@ -23,7 +23,7 @@ void hf_tick_at_end(bool last);
 /* All that is unused goes back at once, but for what other threads have at hand. */
 void hf_tick_empty(void);
 
-/* In a forked child, whose processor time begins anew. */
+/* In a forked child, whose first give-back need not be earned either. */
 void hf_tick_reset_in_child(void);
 
 #endif
