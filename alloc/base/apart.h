@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Large variables that begin as zeros lie apart from the small ones (loader/sections.ld). All small
- * ones of libhomefree then fill three pages, which a start touches anyway; among arrays they would
+ * ones of libhomefree then fill four pages, which a start touches anyway; among arrays they would
  * lie in twenty, and each costs a page fault.
  */
 #ifndef HOMEFREE_ALLOC_BASE_APART_H

@@ -89,7 +89,7 @@ static bool give_back(size_t warm, uint64_t *earning, unsigned times)
 {
     const uint64_t clock = hf_clock(CLOCK_MONOTONIC_COARSE);
     const uint64_t from = __atomic_load_n(earning, __ATOMIC_RELAXED);
-    const size_t unused = hf_pages_unused() + hf_units_unused() + hf_large_cache_kept() + warm;
+    const size_t unused = hf_pages_unused() + hf_units_dirty() + hf_large_cache_kept() + warm;
     const uint64_t costs = unused / 1024 * (UNMAPPED + FAULTED) * times;
     if (unused < LEAST || unused < (live(SPANS) + live(LARGE)) / PART ||
         clock < from + unused / 1024 * UNMAPPED)

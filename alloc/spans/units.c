@@ -336,7 +336,7 @@ bool hf_units_are_idle(void)
     return unused_dirty > (size_t)4 * MOST && unused > all / 2;
 }
 
-uint64_t hf_units_unused(void)
+uint64_t hf_units_dirty(void)
 {
     return (uint64_t)__atomic_load_n(&unused_dirty, __ATOMIC_RELAXED) << HF_LG_UNIT;
 }

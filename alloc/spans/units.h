@@ -41,9 +41,9 @@ void hf_units_trim(bool all);
 /* Whether most units are free, and many of those may have memory. */
 bool hf_units_are_idle(void);
 
-/* Bytes of units that no span has, and that may have memory, or have none; and of those that a
- * span has, about. No lock. */
-uint64_t hf_units_unused(void);
+/* Bytes of units that no span has: those that may have memory, and those that have none; and of
+ * units that a span has. About; no lock. */
+uint64_t hf_units_dirty(void);
 uint64_t hf_units_clean(void);
 size_t hf_units_used(void);
 

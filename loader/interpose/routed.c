@@ -7,12 +7,15 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Names and not their addresses, which each start would have to relocate. */
+/* Names and not their addresses, which each start would have to relocate. FITS: a longer name, or
+ * one that leaves no room for its end, does not compile. */
+enum { NAME_SIZE = 39 };
+#define FITS(symbol) (sizeof(char[sizeof #symbol <= NAME_SIZE ? 1 : -1]) == 1)
 static const struct row {
-    char name[39];
+    char name[NAME_SIZE];
     bool is_operator;
 } rows[HF_ROUTED_COUNT] = {
-#define ROW(symbol, is_operator) [HF_ROUTED_##symbol] = {#symbol, is_operator},
+#define ROW(symbol, is_operator) [HF_ROUTED_##symbol] = {#symbol, FITS(symbol) && (is_operator)},
 
 #define HF_RELEASES(name, result, parameters, arguments, call) ROW(name, false)
 #define HF_RESIZES(name, result, parameters, arguments, call)  ROW(name, false)

@@ -71,8 +71,9 @@ def trim() -> list[Trimmed]:
     A row for each, in the order in which they were asked: CPython (the garbage collector),
     pyarrow's and torch's caches if they are imported, each known allocator that lives in a shared
     object (jemalloc, mimalloc, tcmalloc, …), homefree's heap, and libc. Memory that other threads
-    have at hand in caches of their own stays. It takes milliseconds, and what is needed again takes
-    page faults: call it before a process becomes idle.
+    have at hand in caches of their own stays. It takes from milliseconds to half a second, by how
+    much there is to give, and what is needed again takes page faults: call it before a process
+    becomes idle.
 
     Threads: any; the GIL is released while allocators in C are asked. Fork: in a child, other
     allocators' own rules hold. Since 1.0.
