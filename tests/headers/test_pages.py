@@ -58,16 +58,20 @@ def umbrella():
     return "".join(f"#include <{name}>\n" for name in names), flags
 
 
-def synopsis(page):
-    """The synopsis of a page as it is displayed, and the header that it names."""
+def synopses(pages):
+    """The header that each page names, and its synopsis as it is displayed."""
     text = subprocess.run(
-        ["groff", "-mdoc", "-Tascii", "-rLL=300n", "-P-cbou", page],
+        ["groff", "-mdoc", "-Tascii", "-rLL=300n", "-P-cbou", *pages],
         check=True,
         stdout=subprocess.PIPE,
         text=True,
     ).stdout
-    section = re.search(r"^SYNOPSIS\n(.*?)^[A-Z]", text, re.MULTILINE | re.DOTALL)[1]
-    return re.search(r"#include <(.*)>", section)[1], re.sub(r"#(include|define) .*", "", section)
+    sections = re.findall(r"^SYNOPSIS\n(.*?)^[A-Z]", text, re.MULTILINE | re.DOTALL)
+    if len(sections) != len(pages):
+        raise AssertionError(f"{len(sections)} synopses of {len(pages)} pages")
+    for page, section in zip(pages, sections):
+        header = re.search(r"#include <(.*)>", section)[1]
+        yield page, header, re.sub(r"#(include|define) .*", "", section)
 
 
 @unittest.skipUnless(shutil.which("gcc"), "gcc tells what a header declares")
@@ -103,11 +107,18 @@ class Contents(unittest.TestCase):
 
     @unittest.skipUnless(shutil.which("groff"), "no groff")
     def test_prototypes_are_the_declarations(self):
-        compiled = 0
+        linked = {name: set() for name in PAGES}
+        pages = []
         for name, page in PAGES.items():
-            if LINK.match(page.read_text()) or name.startswith("homefree"):
-                continue
-            header, prototypes = synopsis(page)
+            link = LINK.fullmatch(page.read_text())
+            if link:
+                linked[link[1].removesuffix(".3")].add(name)
+            elif not name.startswith("homefree"):
+                pages.append(page)
+        compiled = 0
+        of_header = {}
+        for page, header, prototypes in synopses(pages):
+            name = page.name.removesuffix(".3")
             flags = flags_for(arguments.include / header)
             if flags is None:
                 continue
@@ -117,19 +128,17 @@ class Contents(unittest.TestCase):
                     shown = prototypes.strip().rstrip(";").replace(" ", "")
                     self.assertIn(f"#define {shown} ", macros)
                     continue
-                # Two declarations that differ are an error in C.
-                source = f"#include <{header}>\n#include <homefree/homefree.h>\n{prototypes}"
-                code, _, errors = compile_c(source, *flags, "-fsyntax-only")
-                self.assertEqual(code, 0, f"{prototypes}\n{errors}")
+                of_header[header] = of_header.get(header, "") + prototypes
                 functions = re.findall(r"\b(hf_\w+)\(", prototypes)
-                links = {
-                    other
-                    for other, file in PAGES.items()
-                    if LINK.fullmatch(file.read_text()) and f"/{name}.3" in file.read_text()
-                }
                 if name not in MODULE_NAMES:
-                    self.assertEqual(set(functions), links | {name})
+                    self.assertEqual(set(functions), linked[name] | {name})
                 compiled += len(functions)
+        for header, prototypes in of_header.items():
+            # Two declarations that differ are an error in C.
+            source = f"#include <{header}>\n#include <homefree/homefree.h>\n{prototypes}"
+            flags = flags_for(arguments.include / header)
+            code, _, errors = compile_c(source, *flags, "-fsyntax-only")
+            self.assertEqual(code, 0, f"{prototypes}\n{errors}")
         self.assertGreater(compiled, 60)
 
     def test_a_wrong_prototype_is_an_error(self):
@@ -157,19 +166,17 @@ class Form(unittest.TestCase):
         available = [command for tool, command in tools.items() if shutil.which(tool)]
         if not available:
             self.skipTest("no groff, no man, no mandoc")
+        pages = [page for page in PAGES.values() if not LINK.fullmatch(page.read_text())]
         for command in available:
-            for name, page in PAGES.items():
-                if LINK.fullmatch(page.read_text()):
-                    continue
-                with self.subTest(page=name, tool=command[0]):
-                    result = subprocess.run(
-                        [*command, page],
-                        stdout=subprocess.DEVNULL if command[0] == "man" else subprocess.PIPE,
-                        stderr=subprocess.PIPE,
-                        text=True,
-                        env={**os.environ, "LC_ALL": "C", "MANWIDTH": "80"},
-                    )
-                    self.assertEqual((result.stdout or "") + result.stderr, "")
+            with self.subTest(tool=command[0]):
+                result = subprocess.run(
+                    [*command, *pages],
+                    stdout=subprocess.DEVNULL if command[0] == "man" else subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    text=True,
+                    env={**os.environ, "LC_ALL": "C", "MANWIDTH": "80"},
+                )
+                self.assertEqual((result.stdout or "") + result.stderr, "")
 
     def broken(self, change):
         """The generator's messages about alloc.h after a change to its text."""

@@ -2,7 +2,8 @@
 
 usage: test_setuptools.py BUILD-DIRECTORY [PART] [unittest's arguments]
 
-PART is a part of the tests, for several at a time: places, helpers, or the rest.
+PART is a part of the tests, for several at a time: places, helpers, or the rest; or first, a few
+of places.
 Installs homefree into a temporary prefix, and unpacks the wheel in BUILD-DIRECTORY/dist, which
 homefree_wheel (tests/support/prepare.sh) makes. Environments come from the system's Python and from
 BUILD-DIRECTORY/wheels/setup-*, which homefree_setup_tools (tests/support/prepare.sh) makes; what is
@@ -1014,7 +1015,16 @@ class WrongInput(Case):
         self.assert_refused("set cmdclass={'build_ext': homefree.setuptools.build_ext}")
 
 
-PARTS = {"places": ["EveryPython", "Places"], "helpers": ["OtherHelpers", "Torch"]}
+PARTS = {
+    "first": [
+        "Places.test_missing_homefree_says_what_to_install",
+        "Places.test_editable",
+        "Places.test_in_place_and_wheel_follow_each_other",
+        "Places.test_namespace_package_and_ext_package",
+    ],
+    "places": ["EveryPython", "Places"],
+    "helpers": ["OtherHelpers", "Torch"],
+}
 
 
 def use_part(name):
