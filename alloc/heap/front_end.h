@@ -195,6 +195,21 @@ int hf_heap_count(struct hf_heap_numbers *out);
  * -EAGAIN: another thread's fork takes long. */
 int hf_heap_trim(void);
 
+/* What a profile does with samples (spans/samples.h). None takes a lock of the heap, allocates, or
+ * waits for anybody who does. */
+struct hf_sample_functions {
+    /* A block that is about to be handed out; false: it is no sample after all. */
+    bool (*record)(const void *ptr, size_t size);
+    void (*freed)(const void *ptr);
+    /* Ends each sample of which gone() says so. */
+    void (*drop)(bool (*gone)(void *context, const void *ptr), void *context);
+};
+/* From now on, a block of n bytes becomes a sample with the probability 1 - exp(-n / mean); mean 0:
+ * none does, and those that live stay samples. One caller at a time, and the same functions for
+ * ever. Returns 0, -EAGAIN if another thread's fork takes long, or -EPERM if the system refuses to
+ * make a table writable. In the copy that is the heap. */
+int hf_heap_sample(const struct hf_sample_functions *functions, size_t mean);
+
 /* Heaps of one's own and the walk (homefree/heap.h); NULL if there are none. */
 struct hf_heap;
 struct hf_heaps_functions {

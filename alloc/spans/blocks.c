@@ -140,6 +140,7 @@ int hf_span_check(const void *ptr, const struct hf_entry *entry)
     const uint8_t *state = look(ptr, entry, &first);
     switch (state != NULL ? __atomic_load_n(state, __ATOMIC_RELAXED) : HF_NONE) {
     case HF_LIVE:
+    case HF_SAMPLED:
         return first ? -1 : HF_CORRUPT_INSIDE;
     case HF_FREE: /* or never handed out, which is rarer a mistake */
     case HF_STACKED:

@@ -28,8 +28,9 @@ static inline unsigned hf_class_of(size_t size)
     return hf_class_table[(size + HF_GRAIN - 1) >> HF_LG_GRAIN];
 }
 
-/* What a block of a class can hold: 0 for class 0, whose blocks have HF_GRAIN bytes. */
-extern const size_t hf_class_sizes[HF_CLASSES] __attribute__((visibility("hidden")));
+/* What a block of a class can hold: 0 for class 0, whose blocks have HF_GRAIN bytes,
+ * and for HF_CLASSES. */
+extern const size_t hf_class_sizes[HF_CLASSES + 1] __attribute__((visibility("hidden")));
 
 struct hf_class {
     uint64_t reciprocal; /* 2^64 / the size, rounded up */
@@ -41,11 +42,11 @@ enum { HF_UNITS_MOST = 8 };
 extern const struct hf_class hf_classes[HF_CLASSES] __attribute__((visibility("hidden")));
 
 /* The class of blocks of at least `size` bytes at multiples of `alignment`, a power of two;
- * HF_CLASSES if no class has such blocks. Blocks lie at multiples of the largest power of two, up
- * to a page, that divides their size (span.h); not far from any class there is one of twice the
- * alignment. */
-static inline __attribute__((always_inline)) unsigned hf_class_aligned(size_t alignment,
-                                                                       size_t size)
+ * HF_CLASSES if no class has such blocks, or if the table of classes says so. Blocks lie at
+ * multiples of the largest power of two, up to a page, that divides their size (span.h); not far
+ * from any class there is one of twice the alignment. */
+static inline __attribute__((always_inline)) unsigned
+hf_class_aligned(const uint8_t *table, size_t alignment, size_t size)
 {
     enum { MOST = 4096 };
     if (alignment > MOST || size > HF_LARGEST)
@@ -55,7 +56,7 @@ static inline __attribute__((always_inline)) unsigned hf_class_aligned(size_t al
     size = (size + alignment - 1) & -alignment;
     if (size > HF_LARGEST)
         return HF_CLASSES;
-    unsigned class = hf_class_of(size);
+    unsigned class = table[(size + HF_GRAIN - 1) >> HF_LG_GRAIN];
     while ((hf_class_sizes[class] & (alignment - 1)) != 0)
         class ++;
     return class;

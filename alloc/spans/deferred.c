@@ -12,6 +12,7 @@
 #include "alloc/spans/heap_blocks.h"
 #include "alloc/spans/large.h"
 #include "alloc/spans/lookup.h"
+#include "alloc/spans/samples.h"
 #include "alloc/spans/tick.h"
 
 /* Small blocks whose free a watch is to learn of before they can be handed out again. If there are
@@ -104,6 +105,7 @@ void hf_defer_free(void *ptr, const void *caller)
 {
     struct hf_entry *entry = hf_entry_of(ptr);
     int wrong = -1;
+    hf_samples_end(ptr);
     if (!hf_entry_has_span(entry))
         wrong = HF_LIKELY(hf_hardened == 0) ? hf_large_defer(ptr, caller)
                                             : hf_hardened_defer_large(ptr, caller);

@@ -166,10 +166,13 @@ void hf_hardened_resize(void *ptr, struct hf_entry *entry, size_t asked, size_t 
     uint8_t *state;
     const size_t usable = hf_class_sizes[entry->class];
     (void)hf_entry_state(entry, ptr, &state);
+    const uint8_t before = __atomic_load_n(state, __ATOMIC_RELAXED);
     __atomic_store_n(state, HF_BUSY, __ATOMIC_RELAXED);
     __atomic_thread_fence(__ATOMIC_RELEASE);
     hf_guard_wipe(ptr, usable, asked);
     mark(ptr, state, usable, size);
+    if (HF_UNLIKELY(before == HF_SAMPLED))
+        __atomic_store_n(state, HF_SAMPLED, __ATOMIC_RELEASE);
 }
 
 /* Whether the end of a neighbour is as it should be, as far as that can be told at one look: its
@@ -179,7 +182,7 @@ static inline __attribute__((always_inline)) bool looks_whole(const char *block,
 {
     const uint8_t before = __atomic_load_n(state, __ATOMIC_ACQUIRE);
     bool whole = true;
-    if (before == HF_LIVE) {
+    if (hf_state_is_live(before)) {
         const size_t asked = hf_guard_asked(block, size);
         whole = hf_guard_is_possible(size, asked) && hf_guard_is_whole(block, size, asked);
     } else if (before != HF_NONE && before != HF_BUSY && hf_hardened_has(HF_HARDENED_CLEAR)) {

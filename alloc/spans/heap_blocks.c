@@ -10,6 +10,7 @@
 #include "alloc/spans/hardened.h"
 #include "alloc/spans/lookup.h"
 #include "alloc/spans/own_heap.h"
+#include "alloc/spans/samples.h"
 #include "alloc/spans/supply.h"
 #include "alloc/spans/tick.h"
 
@@ -36,7 +37,7 @@ static void *take(struct hf_request request)
 {
     const size_t capacity = hf_guard_capacity(request.size);
     const unsigned class = request.alignment > HF_GRAIN
-                               ? hf_class_aligned(request.alignment, capacity)
+                               ? hf_class_aligned(hf_class_table, request.alignment, capacity)
                            : capacity <= HF_LARGEST ? hf_class_of(capacity)
                                                     : HF_CLASSES;
     void *ptr;
@@ -95,7 +96,9 @@ void *hf_block_new(struct hf_request request)
         }
     }
     hf_tick();
-    if (HF_UNLIKELY(ptr == NULL))
+    if (HF_LIKELY(ptr != NULL))
+        hf_samples_count(ptr, request.size);
+    else
         errno = ENOMEM;
     return ptr;
 }
@@ -134,6 +137,7 @@ void hf_block_give(void *ptr, const void *caller)
 {
     struct hf_entry *entry = hf_entry_of(ptr);
     int wrong;
+    hf_samples_end(ptr);
     if (HF_LIKELY(hf_entry_has_span(entry))) {
         struct hf_local *local = hf_local_own();
         wrong = HF_LIKELY(hf_hardened == 0) ? hf_span_give(local, ptr, entry)

@@ -13,6 +13,7 @@
 #include "alloc/spans/heap_blocks.h"
 #include "alloc/spans/heaps.h"
 #include "alloc/spans/lookup.h"
+#include "alloc/spans/samples.h"
 #include "alloc/spans/supply.h"
 #include "alloc/spans/tick.h"
 
@@ -57,7 +58,13 @@ static void *resize_in_place(void *ptr, size_t size)
 {
     if (is_small(ptr))
         return size <= HF_LARGEST && hf_class_of(size) == hf_entry_of(ptr)->class ? ptr : NULL;
-    return size > HF_LARGEST ? hf_large_resize(ptr, size) : NULL;
+    if (size <= HF_LARGEST)
+        return NULL;
+    hf_samples_end(ptr);
+    void *resized = hf_large_resize(ptr, size);
+    if (resized != NULL)
+        hf_samples_count(resized, size);
+    return resized;
 }
 
 static void *resize_guarded(void *ptr, size_t asked, size_t size)
@@ -108,7 +115,7 @@ void *hf_heap_realloc(void *ptr, size_t size, const void *caller)
 {
     struct hf_pass pass;
     void *resized = NULL;
-    if (HF_UNLIKELY(hf_hardened != 0) && !hf_is_watched() &&
+    if (HF_UNLIKELY(hf_hardened != 0) && !hf_is_watched() && !hf_samples_are_on() &&
         (resized = hf_hardened_realloc(ptr, size, caller)) != NULL)
         return resized;
     if (HF_UNLIKELY(!hf_enter_patiently(&pass)))
@@ -150,7 +157,7 @@ size_t hf_heap_block(const void *ptr, const void **block)
     size_t size = 0;
     if (hf_entry_has_span(entry)) {
         *block = hf_span_holds(ptr, entry, &state);
-        if (*block == NULL || state != HF_LIVE) {
+        if (*block == NULL || !hf_state_is_live(state)) {
             *block = NULL;
             return 0;
         }

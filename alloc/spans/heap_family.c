@@ -14,7 +14,7 @@
 #include "alloc/spans/hardened.h"
 #include "alloc/spans/heap_blocks.h"
 #include "alloc/spans/lookup.h"
-#include "alloc/spans/small.h"
+#include "alloc/spans/samples.h"
 
 #include <errno.h>
 #include <string.h>
@@ -35,12 +35,12 @@ static NO_INLINE void *malloc_watched(size_t size, const void *caller)
     return ptr;
 }
 
-static NO_INLINE void *malloc_slow(size_t size)
+static NO_INLINE void *malloc_slower(size_t size)
 {
     struct hf_pass pass;
     if (HF_UNLIKELY(hf_forward != NULL))
         return hf_forward->malloc(size);
-    if (HF_UNLIKELY(hf_hardened != 0) && !hf_is_watched()) {
+    if (HF_UNLIKELY(hf_hardened != 0) && !hf_is_watched() && !hf_samples_are_on()) {
         void *ptr = hf_hardened_malloc(size);
         if (HF_LIKELY(ptr != NULL))
             return ptr;
@@ -59,12 +59,30 @@ static NO_INLINE void *malloc_slow(size_t size)
     return ptr;
 }
 
+/* Every step is a jump. */
+static NO_INLINE void *malloc_slow(size_t size)
+{
+    if (hf_samples_are_on() && HF_LIKELY(size <= HF_LARGEST)) {
+        void *ptr = hf_samples_take(hf_local_get(), hf_class_of(size), size);
+        if (HF_LIKELY(ptr != NULL))
+            return ptr;
+    }
+    return malloc_slower(size);
+}
+
 void *hf_malloc(size_t size)
 {
     if (HF_UNLIKELY(size > HF_LARGEST))
         return malloc_slow(size);
-    void *ptr = hf_small_take(hf_local_get(), hf_class_of(size));
+    void *ptr = hf_small_take(hf_local_get(), hf_class_now(size));
     return HF_LIKELY(ptr != NULL) ? ptr : malloc_slow(size);
+}
+
+static NO_INLINE void *aligned_counted(size_t alignment, size_t size)
+{
+    const unsigned class = hf_class_aligned(hf_class_table, alignment, size);
+    return hf_samples_are_on() && class < HF_CLASSES ? hf_samples_take(hf_local_get(), class, size)
+                                                     : NULL;
 }
 
 /* Every block of a class is aligned to the powers of two, up to a page, that divide its size. */
@@ -72,8 +90,9 @@ void *hf_heap_aligned_cached(size_t alignment, size_t size)
 {
     if (HF_UNLIKELY(size == 0))
         return NULL;
-    const unsigned class = hf_class_aligned(alignment, size);
-    return HF_LIKELY(class < HF_CLASSES) ? hf_small_take(hf_local_get(), class) : NULL;
+    const unsigned class = hf_class_aligned(hf_samples.it.classes, alignment, size);
+    return HF_LIKELY(class < HF_CLASSES) ? hf_small_take(hf_local_get(), class)
+                                         : aligned_counted(alignment, size);
 }
 
 static NO_INLINE struct hf_taken take_slow(size_t size)
@@ -157,7 +176,7 @@ static NO_INLINE bool is_sized_for_alignment(const void *ptr, const struct hf_en
                                              size_t size)
 {
     for (size_t alignment = HF_GRAIN; ((uintptr_t)ptr & (alignment - 1)) == 0; alignment *= 2) {
-        const unsigned class = hf_class_aligned(alignment, size);
+        const unsigned class = hf_class_aligned(hf_class_table, alignment, size);
         if (class == HF_CLASSES)
             break;
         if (class == entry->class)
@@ -183,6 +202,29 @@ bool hf_heap_is_sized(const void *ptr, size_t size)
 
 /* ---- realloc ---- */
 
+HF_ALWAYS_INLINE void *move(struct hf_local *local, struct hf_entry *entry, void *ptr, void *moved,
+                            size_t size)
+{
+    const size_t before = hf_class_sizes[entry->class];
+    memcpy(moved, ptr, size < before ? size : before);
+    (void)hf_small_give(local, ptr, entry);
+    return moved;
+}
+
+static NO_INLINE void *realloc_counted(struct hf_local *local, struct hf_entry *entry, void *ptr,
+                                       size_t size)
+{
+    const unsigned class = hf_class_of(size);
+    if (!hf_samples_are_on())
+        return NULL;
+    if (entry->class == class)
+        return ptr;
+    void *moved = __atomic_load_n(&entry->owner, __ATOMIC_RELAXED) == local
+                      ? hf_samples_take(local, class, size)
+                      : NULL;
+    return moved != NULL ? move(local, entry, ptr, moved, size) : NULL;
+}
+
 /* A block that is not live is left to the slow path, which ends the process. */
 void *hf_heap_realloc_cached(void *ptr, size_t size)
 {
@@ -195,16 +237,12 @@ void *hf_heap_realloc_cached(void *ptr, size_t size)
     if (!hf_entry_has_span(entry) || HF_UNLIKELY(!hf_entry_state(entry, ptr, &state)) ||
         HF_UNLIKELY(__atomic_load_n(state, __ATOMIC_RELAXED) != HF_LIVE))
         return NULL;
-    const unsigned class = hf_class_of(size);
+    const unsigned class = hf_class_now(size);
     if (entry->class == class)
         return ptr;
     void *moved = __atomic_load_n(&entry->owner, __ATOMIC_RELAXED) == local
                       ? hf_small_take(local, class)
                       : NULL;
-    if (moved == NULL)
-        return NULL;
-    const size_t before = hf_class_sizes[entry->class];
-    memcpy(moved, ptr, size < before ? size : before);
-    (void)hf_small_give(local, ptr, entry);
-    return moved;
+    return HF_LIKELY(moved != NULL) ? move(local, entry, ptr, moved, size)
+                                    : realloc_counted(local, entry, ptr, size);
 }

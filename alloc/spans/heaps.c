@@ -13,6 +13,7 @@
 #include "alloc/spans/large_record.h"
 #include "alloc/spans/lookup.h"
 #include "alloc/spans/metadata.h"
+#include "alloc/spans/samples.h"
 
 #include <errno.h>
 
@@ -70,6 +71,11 @@ static int make(struct hf_heap **out)
     return heap != NULL ? 0 : -ENOMEM;
 }
 
+static bool is_in(void *heap, const void *ptr)
+{
+    return hf_heap_holding(ptr) == heap;
+}
+
 static bool drop_large(void *context, const void *ptr, size_t size)
 {
     (void)size;
@@ -86,6 +92,7 @@ static int drop(struct hf_heap *heap)
     if (!hf_enter_patiently(&pass))
         return -EAGAIN;
     struct hf_local *local = heap->local;
+    hf_samples_drop(is_in, heap);
     heap->local = NULL;
     local->heap = NULL;
     hf_local_drop(local);
@@ -148,7 +155,7 @@ static bool visit_span(struct walk *walk, const struct hf_entry *entry, char *at
     const uint32_t size = hf_classes[span->class].size, end = span->before + (uint32_t)span->blocks;
     char *first = at - ((uint32_t)(uintptr_t)at - entry->first);
     for (uint32_t i = span->before; i < end; i++)
-        if (__atomic_load_n(&entry->state[i], __ATOMIC_RELAXED) == HF_LIVE &&
+        if (hf_state_is_live(__atomic_load_n(&entry->state[i], __ATOMIC_RELAXED)) &&
             !visit_block(walk, first + (size_t)i * size))
             return false;
     return true;
@@ -194,6 +201,7 @@ const struct hf_live_blocks hf_blocks_live = {
     .span_blocks = offsetof(struct hf_span, blocks),
     .span_before = offsetof(struct hf_span, before),
     .live = HF_LIVE,
+    .sampled = HF_SAMPLED,
     .large_word = offsetof(struct hf_large, word),
     .large_size = offsetof(struct hf_large, size),
     .large_states = HF_LARGE_LIVE,

@@ -180,6 +180,7 @@ static void *hand_out(struct hf_large *block, size_t asked, struct hf_heap *heap
     const uintptr_t start = start_of(block->word);
     __atomic_store_n(&block->asked, asked, __ATOMIC_RELAXED);
     block->heap = heap;
+    block->sampled = false;
     set_word(block, start, HF_LARGE_LIVE);
     return (void *)start;
 }
@@ -398,6 +399,13 @@ struct hf_heap *hf_large_heap(const void *ptr)
 void hf_large_set_heap(const void *ptr, struct hf_heap *heap)
 {
     holder(ptr)->heap = heap;
+}
+
+bool hf_large_set_sampled(const void *ptr, bool sampled)
+{
+    struct hf_large *block = holder(ptr);
+    return block != NULL && __atomic_load_n(&block->sampled, __ATOMIC_RELAXED) != sampled &&
+           __atomic_exchange_n(&block->sampled, sampled, __ATOMIC_ACQ_REL) != sampled;
 }
 
 /* The size and first byte of a record's block; 0 if it is not live. */

@@ -38,6 +38,10 @@ size_t hf_large_asked(const void *ptr);
 struct hf_heap *hf_large_heap(const void *ptr);
 void hf_large_set_heap(const void *ptr, struct hf_heap *heap);
 
+/* Says whether the live block that holds an address is a sample; false if it was so already, or if
+ * there is none. No lock, no gate. */
+bool hf_large_set_sampled(const void *ptr, bool sampled);
+
 /* Makes a live block larger or smaller, where it is or by moving its pages. NULL if the caller must
  * copy it; nothing has changed then. */
 void *hf_large_resize(void *ptr, size_t size);

@@ -32,6 +32,7 @@ struct hf_large {
     struct hf_heap *heap;  /* of a live block: heaps.h */
     uint32_t depth;        /* atomic: how many are in the stack, from this one on */
     bool moved;            /* its pages come straight from the region */
+    bool sampled;          /* atomic: of a live block: samples.h */
     const void *caller;    /* who freed it, while that is put off */
 };
 _Static_assert(sizeof(struct hf_large) == 64, "a cache line");

@@ -33,19 +33,21 @@ struct hf_bin {
 /* Other threads write to the queue, which therefore has a cache line of its own:
  * NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding) */
 struct hf_local {
-    struct hf_freed *tops[HF_CLASSES];   /* the newest; below the oldest, block is NULL */
-    struct hf_freed *limits[HF_CLASSES]; /* one behind the last place */
-    struct hf_span *owned;               /* spans' lock */
-    size_t spans;                        /* how many it owns; changes with the lock */
-    size_t sparse, sparse_most;          /* how many of them are; at which number it empties them */
-    struct hf_local *next, *previous;    /* spans' lock: of the list that it is in */
-    struct hf_local **slot;              /* the thread's hf_local_here */
-    struct hf_local *ended;              /* next one whose thread ended while the gate was closed */
-    struct hf_heap *heap;                /* heaps.h */
-    struct hf_bin bins[HF_CLASSES];
-    struct hf_span *queue; /* atomic: spans with REMOTE blocks (between.h) */
-    uint64_t random;       /* hardened.h */
-    int thread;            /* the thread's id for the kernel; 0: it is not known to end */
+    struct hf_freed *tops[HF_CLASSES + 1]; /* the newest; below the oldest, block is NULL. Nothing
+                                              is ever in the last one (samples.h) */
+    struct hf_freed *limits[HF_CLASSES];   /* one behind the last place */
+    struct hf_span *owned;                 /* spans' lock */
+    size_t spans;                          /* how many it owns; changes with the lock */
+    size_t sparse, sparse_most;         /* how many of them are; at which number it empties them */
+    struct hf_local *next, *previous;   /* spans' lock: of the list that it is in */
+    struct hf_local **slot;             /* the thread's hf_local_here */
+    struct hf_local *ended;             /* next one whose thread ended while the gate was closed */
+    struct hf_heap *heap;               /* heaps.h */
+    int64_t sample_left;                /* bytes until the next sample; 0: not drawn */
+    struct hf_bin bins[HF_CLASSES + 1]; /* nor in this one's */
+    struct hf_span *queue;              /* atomic: spans with REMOTE blocks (between.h) */
+    uint64_t random;                    /* hardened.h, samples.h */
+    int thread; /* the thread's id for the kernel; 0: it is not known to end */
 };
 
 /* The stacks lie behind the record, in the order of the classes, each at another number of cache

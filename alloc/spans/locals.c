@@ -9,9 +9,9 @@
 #include "alloc/spans/units.h"
 
 static struct hf_freed nothing; /* the end of an empty stack */
-#define EMPTY                                        \
-    {                                                \
-        .tops = {[0 ... HF_CLASSES - 1] = &nothing}, \
+#define EMPTY                                    \
+    {                                            \
+        .tops = {[0 ... HF_CLASSES] = &nothing}, \
     }
 struct hf_local hf_local_none = EMPTY, hf_local_ended = EMPTY;
 __thread struct hf_local *hf_local_here = &hf_local_none, *hf_local_mine;
@@ -45,6 +45,7 @@ void hf_locals_unlink(struct hf_local **list, struct hf_local *local)
 static void forget_stacks(struct hf_local *local)
 {
     char *stack = (char *)(local + 1);
+    local->tops[HF_CLASSES] = &nothing;
     for (unsigned class = 0; class < HF_CLASSES; class ++) {
         local->tops[class] = (struct hf_freed *)(void *)stack;
         local->limits[class] = local->tops[class] + hf_classes[class].stack + 1;
@@ -165,6 +166,22 @@ void hf_local_drop(struct hf_local *local)
     forget_stacks(local);
     hf_locals_link(&idle, local);
     hf_spans_unlock();
+}
+
+/* ---- samples ---- */
+
+void hf_locals_count_anew_in(struct hf_local *list)
+{
+    for (; list != NULL; list = list->next)
+        __atomic_store_n(&list->sample_left, 0, __ATOMIC_RELAXED);
+}
+
+void hf_locals_count_anew_kept(void)
+{
+    hf_locals_count_anew_in(warm);
+    hf_locals_count_anew_in(idle);
+    hf_locals_count_anew_in(missing);
+    hf_locals_count_anew_in(lent);
 }
 
 /* ---- in a forked child ---- */

@@ -32,6 +32,12 @@ bool hf_locals_take_over(void);
 void hf_locals_link(struct hf_local **list, struct hf_local *local);
 void hf_locals_unlink(struct hf_local **list, struct hf_local *local);
 
+/* Every local heap draws its next sample anew (samples.h). */
+void hf_locals_count_anew(void);
+/* The same in a list, and in all that no thread has. With the spans' lock. */
+void hf_locals_count_anew_in(struct hf_local *list);
+void hf_locals_count_anew_kept(void);
+
 /* In a forked child, without the lock: `local`, which is in no list, is missing; so are all that
  * are warm, because others may have been freeing into their spans; and what goes on is looked
  * through: `own`, which may be NULL, and those that hf_local_make() made. */

@@ -72,7 +72,8 @@ static bool count_span(void *context, struct hf_span *span)
     uint64_t live = 0;
     for (uint32_t at = 0; at < span->before + (uint32_t)span->blocks; at += HF_GROUP) {
         const uint8_t *states = hf_span_states(span) + at;
-        live += (uint64_t)__builtin_popcountll(hf_bytes_equal(states, HF_LIVE));
+        live += (uint64_t)__builtin_popcountll(hf_bytes_equal(states, HF_LIVE) |
+                                               hf_bytes_equal(states, HF_SAMPLED));
     }
     count->spans++;
     count->active += hf_span_bytes(span);

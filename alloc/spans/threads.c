@@ -219,6 +219,14 @@ void hf_local_slow(bool on)
     hf_spans_unlock();
 }
 
+void hf_locals_count_anew(void)
+{
+    hf_spans_lock();
+    hf_locals_count_anew_in(living);
+    hf_locals_count_anew_kept();
+    hf_spans_unlock();
+}
+
 bool hf_locals_start(void)
 {
     has_key = pthread_key_create(&key, end) == 0;

@@ -34,7 +34,7 @@ START_TEST(alignments)
     const size_t page = 4096;
     for (size_t alignment = 16; alignment <= page; alignment *= 2)
         for (size_t size = 1; size <= HF_LARGEST; size += size < 1024 ? 1 : 61) {
-            const unsigned class = hf_class_aligned(alignment, size);
+            const unsigned class = hf_class_aligned(hf_class_table, alignment, size);
             ck_assert_uint_lt(class, HF_CLASSES);
             const size_t holds = hf_class_sizes[class];
             ck_assert_uint_ge(holds, size);
@@ -42,9 +42,10 @@ START_TEST(alignments)
             for (unsigned below = hf_class_of(size); below < class; below++)
                 ck_assert_uint_ne(hf_class_sizes[below] % alignment, 0);
         }
-    ck_assert_uint_eq(hf_class_aligned((size_t)2 * HF_LARGEST, 1), HF_CLASSES);
-    ck_assert_uint_eq(hf_class_aligned(page, HF_LARGEST + 1), HF_CLASSES);
-    ck_assert_uint_eq(hf_class_aligned(page, HF_LARGEST - 1), hf_class_of(HF_LARGEST));
+    ck_assert_uint_eq(hf_class_aligned(hf_class_table, (size_t)2 * HF_LARGEST, 1), HF_CLASSES);
+    ck_assert_uint_eq(hf_class_aligned(hf_class_table, page, HF_LARGEST + 1), HF_CLASSES);
+    ck_assert_uint_eq(hf_class_aligned(hf_class_table, page, HF_LARGEST - 1),
+                      hf_class_of(HF_LARGEST));
 }
 END_TEST
 
