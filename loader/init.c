@@ -31,6 +31,7 @@
 #include "loader/interpose/stubs.h"
 #include "loader/record/process_record.h"
 #include "loader/satellites/interpreters_api.h"
+#include "loader/satellites/profile_api.h"
 
 #include <homefree/homefree.h>
 #include <homefree/interpreters.h>
@@ -47,6 +48,7 @@ __attribute__((constructor(101))) static void start_libhomefree(void)
     hf_instance_offer_routing(hf_route, hf_route_report, hf_adopt, hf_route_lookup_for);
     hf_instance_offer_python(hf_python_install, hf_python_uninstall, hf_python_share);
     hf_interpreters_offer();
+    hf_profile_offer();
 
     /* All of alloc/: sealed tables, the heap, the targets of foreign pointers. */
     hf_alloc_start_stages();
@@ -68,8 +70,11 @@ __attribute__((constructor(101))) static void start_libhomefree(void)
     hf_route_start();
     hf_record_start();
 
-    /* Last: every table that the start fills is open until here. */
+    /* Every table that the start fills is open until here. */
     hf_seal_start();
+
+    /* Opens a satellite, if an option asks for it. */
+    hf_profile_start();
 }
 
 void hf_start_early(void)

@@ -459,11 +459,11 @@ static bool carry_out_all(struct reader reader, const struct common *common, uin
 }
 
 /* Finds what holds at an instruction. */
-static bool find_row(uintptr_t code, struct row *row)
+static bool find_row(uintptr_t code, bool whole, struct row *row)
 {
     const void *function;
     struct description found;
-    if (find_description((const void *)code, false, &function, &found) == NULL)
+    if (find_description((const void *)code, whole, &function, &found) == NULL)
         return false;
     if (found.common.augmented) {
         skip_block(&found.common.rest);
@@ -513,13 +513,31 @@ bool hf_frame_follows_call(uintptr_t address)
 #endif
 }
 
+/* Reads a word of a stack. */
+static bool read_word(struct hf_frame_window *window, uintptr_t address, uintptr_t *out)
+{
+    enum { PAGE = 4096 }; /* or larger */
+    if (window == NULL || address % sizeof *out != 0)
+        return hf_maps_read((const void *)address, out, sizeof *out);
+    if (address - window->from >= window->to - window->from) {
+        const uintptr_t page = address & -(uintptr_t)PAGE;
+        if (!hf_maps_read((const void *)address, out, sizeof *out))
+            return false;
+        if (page != window->to)
+            window->from = page;
+        window->to = page + PAGE;
+    }
+    *out = *(const volatile uintptr_t *)address;
+    return true;
+}
+
 /* A register's value in the caller. */
-static bool recover(const struct rule *rule, uintptr_t address, uintptr_t kept, uintptr_t *out)
+static bool recover(const struct rule *rule, uintptr_t address, uintptr_t kept,
+                    struct hf_frame_window *window, uintptr_t *out)
 {
     *out = kept;
     return rule->where == KEPT ||
-           (rule->where == SAVED &&
-            hf_maps_read((const void *)(address + (uintptr_t)rule->offset), out, sizeof *out));
+           (rule->where == SAVED && read_word(window, address + (uintptr_t)rule->offset, out));
 }
 
 /* A return address without the signature that aarch64 may have put into its upper bits. */
@@ -532,11 +550,11 @@ static uintptr_t without_signature(uintptr_t address)
 #endif
 }
 
-bool hf_frame_leave(struct hf_frame *frame)
+static bool leave(struct hf_frame *frame, struct hf_frame_window *window)
 {
     struct row row;
     struct hf_frame caller = {.called = true};
-    if (!find_row(frame->code - frame->called, &row) ||
+    if (!find_row(frame->code - frame->called, window != NULL, &row) ||
         (row.base != (uint64_t)STACK && row.base != (uint64_t)POINTER))
         return false;
     caller.stack =
@@ -546,13 +564,24 @@ bool hf_frame_leave(struct hf_frame *frame)
         (caller.stack == frame->stack && frame->called))
         return false;
     if (row.link.where != NONE) {
-        if (!recover(&row.link, caller.stack, frame->link, &caller.code) || caller.code == 0)
+        if (!recover(&row.link, caller.stack, frame->link, window, &caller.code) ||
+            caller.code == 0)
             return false;
         caller.code = without_signature(caller.code);
         /* Not needed for the return: an outer frame finds it in its own, or not at all. */
-        if (!recover(&row.pointer, caller.stack, frame->pointer, &caller.pointer))
+        if (!recover(&row.pointer, caller.stack, frame->pointer, window, &caller.pointer))
             caller.pointer = 0;
     }
     *frame = caller;
     return true;
+}
+
+bool hf_frame_leave(struct hf_frame *frame)
+{
+    return leave(frame, NULL);
+}
+
+bool hf_frame_leave_own(struct hf_frame *frame, struct hf_frame_window *window)
+{
+    return leave(frame, window);
 }

@@ -30,10 +30,33 @@ struct hf_frame {
 /* The frame that a signal interrupted, by the handler's ucontext_t. */
 struct hf_frame hf_frame_of(const void *context);
 
+/* The calling function's own. */
+static inline __attribute__((always_inline)) struct hf_frame hf_frame_here(void)
+{
+    struct hf_frame frame = {.called = false};
+#if defined(__x86_64__)
+    __asm__ volatile("lea 0(%%rip), %0\n\tmov %%rsp, %1\n\tmov %%rbp, %2"
+                     : "=&r"(frame.code), "=&r"(frame.stack), "=&r"(frame.pointer));
+#elif defined(__aarch64__)
+    __asm__ volatile("adr %0, .\n\tmov %1, sp\n\tmov %2, x29\n\tmov %3, x30"
+                     : "=&r"(frame.code), "=&r"(frame.stack), "=&r"(frame.pointer),
+                       "=&r"(frame.link));
+#endif
+    return frame;
+}
+
 /* Goes on to the caller's frame, whose `code` is 0 after a thread's outermost function. Returns
  * false, and leaves the frame as it is, if the function has no description, or one that needs other
  * registers, or if the stack cannot be as it says. Reads tables and the stack without faulting; if
  * they are damaged `code` may be any value. The stack pointer only grows. */
 bool hf_frame_leave(struct hf_frame *frame);
+
+/* The same, quickly: tables are read in place, as hf_frame_description() reads them, and of the
+ * stack the kernel is asked once for each page, which the window then has. For one walk of the
+ * calling thread's own frames. */
+struct hf_frame_window {
+    uintptr_t from, to;
+};
+bool hf_frame_leave_own(struct hf_frame *frame, struct hf_frame_window *window);
 
 #endif

@@ -103,6 +103,14 @@ void hf_instance_offer_interpreters(const struct hf_interpreters_functions *inte
     hf_seal_close(&seal);
 }
 
+void hf_instance_offer_profile(const struct hf_profile_functions *profile)
+{
+    struct hf_seal seal;
+    hf_seal_open_to_start(&seal);
+    calls.it.functions.profile = profile;
+    hf_seal_close(&seal);
+}
+
 /* ---- what the copy becomes ---- */
 
 void hf_instance_become_heap(const struct hf_instance_functions *functions)

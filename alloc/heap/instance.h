@@ -75,6 +75,7 @@ struct hf_instance_functions {
     bool (*publish)(struct hf_region_range *range); /* heap/region.h */
     const struct hf_heaps_functions *(*heaps)(void);
     int (*trim)(hf_trim_visitor *visit, void *context);
+    const struct hf_profile_functions *profile; /* loader/satellites/profile_tables.h */
 };
 
 /*
@@ -128,5 +129,6 @@ void hf_instance_offer_python(int (*install)(const struct hf_python_options *,
                               int (*uninstall)(void),
                               int (*share)(const void *, struct hf_release **));
 void hf_instance_offer_interpreters(const struct hf_interpreters_functions *interpreters);
+void hf_instance_offer_profile(const struct hf_profile_functions *profile);
 
 #endif

@@ -16,6 +16,7 @@
  *   homefree/watch.h     recording of what crosses between shared objects
  *   homefree/fail.h      allocation failure on demand
  *   homefree/heap.h      heaps of one's own, and all live blocks
+ *   homefree/profile.h   which code has how much of the heap, by samples
  *   homefree/stats.h     the heap's counters
  *   homefree/trim.h      giving unused memory back to the system
  *   homefree/host.h      CPython's and NumPy's allocators
@@ -41,6 +42,7 @@
 #include <homefree/libc.h>
 #include <homefree/owner.h>
 #include <homefree/private.h>
+#include <homefree/profile.h>
 #include <homefree/route.h>
 #include <homefree/space.h>
 #include <homefree/stats.h>

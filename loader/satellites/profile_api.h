@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Profiles of the heap, for libhomefree's start. Users call homefree/profile.h.
+ */
+#ifndef HOMEFREE_LOADER_SATELLITES_PROFILE_API_H
+#define HOMEFREE_LOADER_SATELLITES_PROFILE_API_H
+
+/* Offers the functions to other instances of libhomefree. Before this copy can become the heap. */
+void hf_profile_offer(void);
+
+/* Begins what the option `profile` says. After hf_seal_start(), because it opens a satellite. */
+void hf_profile_start(void);
+
+#endif

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What the core calls of this satellite: a profile's beginning and end, and its samples.
+ *
+ * Owns whether one goes on, and the lock of these functions: who finds it taken gets -EBUSY. It
+ * comes before the fork gate and the lock of profile_samples.h.
+ */
+#include "alloc/base/fork_lock.h"
+#include "alloc/base/satellite.h"
+#include "alloc/build_stamp.h"
+#include "satellites/profile/book.h"
+#include "satellites/profile/profile_core.h"
+#include "satellites/profile/profile_samples.h"
+#include "satellites/profile/profile_stack.h"
+
+#include <errno.h>
+
+static pthread_mutex_t HF_FORK_LOCK busy = PTHREAD_MUTEX_INITIALIZER;
+static bool on;
+
+/* ---- samples ---- */
+
+static bool record(const void *ptr, size_t size)
+{
+    struct hf_profile_stack stack;
+    hf_profile_stack_take(&stack);
+    return hf_profile_samples_add(ptr, size, &stack);
+}
+
+static const struct hf_sample_functions sample_functions = {
+    .record = record,
+    .freed = hf_profile_samples_remove,
+    .drop = hf_profile_samples_drop,
+};
+
+/* ---- a profile ---- */
+
+static int begin_profile(size_t mean_bytes)
+{
+    if (pthread_mutex_trylock(&busy) != 0)
+        return -EBUSY;
+    int error = on ? -EBUSY : hf_profile_samples_begin(mean_bytes) ? 0 : -ENOMEM;
+    if (error == 0)
+        error = hf_heap_sample(&sample_functions, mean_bytes);
+    on |= error == 0;
+    pthread_mutex_unlock(&busy);
+    return error;
+}
+
+static int end_profile(void)
+{
+    pthread_mutex_lock(&busy);
+    const int error = on ? hf_heap_sample(&sample_functions, 0) : -EINVAL;
+    if (error == 0)
+        on = false;
+    pthread_mutex_unlock(&busy);
+    return error;
+}
+
+/* 1 - exp(-x), for x >= 0, without libm: by its series near 0, and from there by doubling. */
+static double probability(double x)
+{
+    enum { TERMS = 12 };
+    int doublings = 0;
+    for (; x > 0.25 && doublings < 8; doublings++)
+        x /= 2;
+    if (x > 0.25)
+        return 1;
+    double sum = 0;
+    for (int i = TERMS; i > 0; i--)
+        sum = (1 - sum) * x / i;
+    for (; doublings > 0; doublings--)
+        sum = sum * (2 - sum);
+    return sum;
+}
+
+static int visit_sample(const struct hf_book_sample *sample, hf_profile_visitor *visit,
+                        void *context)
+{
+    struct hf_profile_sample out = {
+        .block = (const void *)(uintptr_t)sample->block, .bytes = sample->bytes, .object = ""};
+    out.weight_blocks = 1 / probability((double)sample->bytes / (double)hf_book->mean);
+    out.weight_bytes = (double)sample->bytes * out.weight_blocks;
+    if (sample->stack != 0) {
+        const struct hf_book_stack *stack = hf_book_at(sample->stack);
+        out.object = stack->object != 0 ? hf_book_at(stack->object) : "";
+        out.frames = (const void *const *)(const void *)(stack + 1);
+        out.frames_count = stack->frames;
+    }
+    return visit(&out, context);
+}
+
+static int each_sample(hf_profile_visitor *visit, void *context)
+{
+    struct hf_book_sample sample;
+    int result = 0;
+    if (pthread_mutex_trylock(&busy) != 0)
+        return -EBUSY;
+    for (uint32_t i = 0; hf_book != NULL && result == 0 && hf_profile_samples_next(&i, &sample);
+         i++)
+        result = visit_sample(&sample, visit, context);
+    pthread_mutex_unlock(&busy);
+    return result;
+}
+
+static const struct hf_profile_functions here = {begin_profile, end_profile, each_sample};
+
+static const void *begin_satellite(const void *core)
+{
+    return hf_core_begin(core, hf_profile_stack_start) ? &here : NULL;
+}
+
+HF_SATELLITE(profile, begin_satellite);
