@@ -55,6 +55,14 @@ if TYPE_CHECKING:
     from ._doctor import doctor
     from ._install import install, uninstall
     from ._ipython import load_ipython_extension as load_ipython_extension
+    from ._profile import (
+        NativeFrame,
+        ProfileRow,
+        PythonFrame,
+        profile,
+        profile_begin,
+        profile_end,
+    )
     from ._torch import torch_extension_args
     from ._trim import Trimmed, trim
     from .loading._import_hook import import_hook
@@ -63,7 +71,10 @@ if TYPE_CHECKING:
 __all__ = [
     "ImportHook",
     "Installed",
+    "NativeFrame",
     "Owner",
+    "ProfileRow",
+    "PythonFrame",
     "RouteEntry",
     "RouteReport",
     "Trimmed",
@@ -82,6 +93,9 @@ __all__ = [
     "load",
     "owner_of",
     "package",
+    "profile",
+    "profile_begin",
+    "profile_end",
     "route_report",
     "stats",
     "torch_extension_args",
@@ -94,6 +108,9 @@ __version__: str = _homefree.version()
 # of import circles reads this table. Type checkers read the imports above.
 _LAZY = {
     "ImportHook": "loading._load",
+    "NativeFrame": "_profile",
+    "ProfileRow": "_profile",
+    "PythonFrame": "_profile",
     "Trimmed": "_trim",
     "cuda": "cuda",
     "diagnose": "_diagnose",
@@ -110,6 +127,9 @@ _LAZY = {
     "load": "loading._load",
     "load_ipython_extension": "_ipython",
     "package": "package",
+    "profile": "_profile",
+    "profile_begin": "_profile",
+    "profile_end": "_profile",
     "torch_extension_args": "_torch",
     "trim": "_trim",
     "uninstall": "_install",

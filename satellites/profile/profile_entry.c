@@ -2,8 +2,9 @@
 /*
  * What the core calls of this satellite: a profile's beginning and end, and its samples.
  *
- * Owns whether one goes on, and the lock of these functions: who finds it taken gets -EBUSY. It
- * comes before the fork gate and the lock of profile_samples.h.
+ * Owns whether one goes on, and two locks: the book's, which who visits samples holds, and who
+ * begins a profile and finds it taken gives up; and below it that of switching, above the fork gate
+ * and the lock of profile_samples.h.
  */
 #include "alloc/base/fork_lock.h"
 #include "alloc/base/satellite.h"
@@ -15,8 +16,9 @@
 
 #include <errno.h>
 
-static pthread_mutex_t HF_FORK_LOCK busy = PTHREAD_MUTEX_INITIALIZER;
-static bool on;
+static pthread_mutex_t HF_FORK_LOCK reading = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t HF_FORK_LOCK switching = PTHREAD_MUTEX_INITIALIZER;
+static bool on; /* `switching` */
 
 /* ---- samples ---- */
 
@@ -37,23 +39,25 @@ static const struct hf_sample_functions sample_functions = {
 
 static int begin_profile(size_t mean_bytes)
 {
-    if (pthread_mutex_trylock(&busy) != 0)
+    if (pthread_mutex_trylock(&reading) != 0)
         return -EBUSY;
+    pthread_mutex_lock(&switching);
     int error = on ? -EBUSY : hf_profile_samples_begin(mean_bytes) ? 0 : -ENOMEM;
     if (error == 0)
         error = hf_heap_sample(&sample_functions, mean_bytes);
     on |= error == 0;
-    pthread_mutex_unlock(&busy);
+    pthread_mutex_unlock(&switching);
+    pthread_mutex_unlock(&reading);
     return error;
 }
 
 static int end_profile(void)
 {
-    pthread_mutex_lock(&busy);
+    pthread_mutex_lock(&switching);
     const int error = on ? hf_heap_sample(&sample_functions, 0) : -EINVAL;
     if (error == 0)
         on = false;
-    pthread_mutex_unlock(&busy);
+    pthread_mutex_unlock(&switching);
     return error;
 }
 
@@ -94,12 +98,12 @@ static int each_sample(hf_profile_visitor *visit, void *context)
 {
     struct hf_book_sample sample;
     int result = 0;
-    if (pthread_mutex_trylock(&busy) != 0)
+    if (pthread_mutex_trylock(&reading) != 0)
         return -EBUSY;
     for (uint32_t i = 0; hf_book != NULL && result == 0 && hf_profile_samples_next(&i, &sample);
          i++)
         result = visit_sample(&sample, visit, context);
-    pthread_mutex_unlock(&busy);
+    pthread_mutex_unlock(&reading);
     return result;
 }
 

@@ -115,7 +115,7 @@ HF_API int hf_profile_end(void);
  *   negative errno.
  * Errors:
  *   -EINVAL   visit is NULL
- *   -EBUSY    another thread visits them, or begins or ends a profile
+ *   -EBUSY    another thread visits them or begins a profile, or the visitor calls this
  *   -ENOTSUP  a copy that forwards to a heap that has no profiles
  * Frees: nothing.
  * Threads: safe.

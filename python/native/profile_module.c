@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * homefree.profile()'s part of the extension: homefree/profile.h. No state; any thread that holds
+ * the GIL.
+ */
+#include "python/native/module_state.h"
+
+#include <homefree/homefree.h>
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdint.h>
+
+/* NULL, with an exception. */
+static PyObject *failed(int error)
+{
+    const char *why = NULL;
+    switch (error) {
+    case -EBUSY:
+        why = "a profile has begun already, or another thread looks at its samples; call "
+              "profile_end() first";
+        break;
+    case -EINVAL:
+        why = "there is no profile; call profile_begin() first";
+        break;
+    case -ENOTSUP:
+        why =
+            "this process cannot be profiled: it runs in diagnostics mode, whose reports have "
+            "stacks by themselves, or libhomefree-profile.so is not installed beside libhomefree, "
+            "as a line on stderr says";
+        break;
+    case -EAGAIN:
+        why = "another thread's fork takes long; try again";
+        break;
+    default:
+        errno = -error;
+        return error == -ENOMEM ? PyErr_NoMemory() : PyErr_SetFromErrno(PyExc_OSError);
+    }
+    PyErr_SetString(PyExc_RuntimeError, why);
+    return NULL;
+}
+
+static PyObject *profile_begin(PyObject *module, PyObject *argument)
+{
+    int error;
+    (void)module;
+    const size_t mean = PyLong_AsSize_t(argument);
+    if (mean == (size_t)-1 && PyErr_Occurred() != NULL)
+        return NULL;
+    if (mean == 0) {
+        PyErr_SetString(PyExc_ValueError, "profile_begin(): mean must be at least 1");
+        return NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    error = hf_profile_begin(mean);
+    Py_END_ALLOW_THREADS
+    if (error != 0)
+        return failed(error);
+    Py_RETURN_NONE;
+}
+
+static PyObject *profile_end(PyObject *module, PyObject *unused)
+{
+    int error;
+    (void)module;
+    (void)unused;
+    Py_BEGIN_ALLOW_THREADS
+    error = hf_profile_end();
+    Py_END_ALLOW_THREADS
+    if (error != 0)
+        return failed(error);
+    Py_RETURN_NONE;
+}
+
+/* ---- samples ---- */
+
+static PyObject *text(const char *bytes)
+{
+    return PyUnicode_DecodeFSDefault(bytes);
+}
+
+/* Puts what may be NULL, with an exception, into a tuple. */
+static int put(PyObject *tuple, size_t index, PyObject *item)
+{
+    return item != NULL ? PyTuple_SetItem(tuple, (Py_ssize_t)index, item) : -1;
+}
+
+static PyObject *python_frames(const struct hf_profile_sample *sample)
+{
+    PyObject *tuple = PyTuple_New((Py_ssize_t)sample->python_count);
+    for (size_t i = 0; tuple != NULL && i < sample->python_count; i++) {
+        const struct hf_profile_python *frame = &sample->python[i];
+        PyObject *one = PyTuple_New(3);
+        if (one != NULL &&
+            (put(one, 0, text(frame->function)) != 0 || put(one, 1, text(frame->file)) != 0 ||
+             put(one, 2, PyLong_FromUnsignedLong(frame->line)) != 0))
+            Py_CLEAR(one);
+        if (put(tuple, i, one) != 0)
+            Py_CLEAR(tuple);
+    }
+    return tuple;
+}
+
+static PyObject *native_frames(const struct hf_profile_sample *sample)
+{
+    PyObject *tuple = PyTuple_New((Py_ssize_t)sample->frames_count);
+    for (size_t i = 0; tuple != NULL && i < sample->frames_count; i++)
+        if (put(tuple, i, PyLong_FromVoidPtr((void *)(uintptr_t)sample->frames[i])) != 0)
+            Py_CLEAR(tuple);
+    return tuple;
+}
+
+static int add_sample(const struct hf_profile_sample *sample, void *context)
+{
+    PyObject *row = PyTuple_New(7);
+    int failure =
+        row == NULL || put(row, 0, PyLong_FromVoidPtr((void *)(uintptr_t)sample->block)) != 0 ||
+        put(row, 1, PyLong_FromUnsignedLongLong(sample->bytes)) != 0 ||
+        put(row, 2, PyFloat_FromDouble(sample->weight_bytes)) != 0 ||
+        put(row, 3, PyFloat_FromDouble(sample->weight_blocks)) != 0 ||
+        put(row, 4, text(sample->object)) != 0 || put(row, 5, python_frames(sample)) != 0 ||
+        put(row, 6, native_frames(sample)) != 0 || PyList_Append(context, row) != 0;
+    Py_XDECREF(row);
+    return failure ? 1 : 0;
+}
+
+static PyObject *profile_samples(PyObject *module, PyObject *unused)
+{
+    (void)module;
+    (void)unused;
+    PyObject *list = PyList_New(0);
+    const int result = list != NULL ? hf_profile_each(add_sample, list) : 1;
+    if (result == 0)
+        return list;
+    Py_XDECREF(list);
+    return result < 0 ? failed(result) : NULL;
+}
+
+static PyObject *profile_symbol(PyObject *module, PyObject *argument)
+{
+    Dl_info info;
+    (void)module;
+    const char *address = PyLong_AsVoidPtr(argument);
+    if (address == NULL && PyErr_Occurred() != NULL)
+        return NULL;
+    if (address == NULL || dladdr(address - 1, &info) == 0)
+        Py_RETURN_NONE;
+    const char *from = info.dli_sname != NULL ? info.dli_saddr : info.dli_fbase;
+    return Py_BuildValue("(zzn)", info.dli_fname, info.dli_sname, (Py_ssize_t)(address - from));
+}
+
+PyMethodDef homefree_profile_methods[] = {
+    {"profile_begin", profile_begin, METH_O,
+     "profile_begin(mean, /)\n--\n\nhf_profile_begin(). Any thread."},
+    {"profile_end", profile_end, METH_NOARGS, "profile_end()\n--\n\nhf_profile_end(). Any thread."},
+    {"profile_samples", profile_samples, METH_NOARGS,
+     "profile_samples()\n--\n\n"
+     "hf_profile_each(): a list of (block, bytes, weight_bytes, weight_blocks, object, python,\n"
+     "native). python: (function, file, line) for each frame; native: return addresses; both\n"
+     "innermost first. Any thread."},
+    {"profile_symbol", profile_symbol, METH_O,
+     "profile_symbol(address, /)\n--\n\n"
+     "Who has the call that returns to an address: (object, symbol, offset), or None. Any thread."},
+    {NULL, NULL, 0, NULL},
+};
