@@ -1,30 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Python frames in the stacks of a report. Where they lie is known to a higher layer
- * (loader/diagnose/python_frames.h), which hands its functions in.
+ * (loader/diagnose/guarded_frames.h), which hands its functions in.
  *
  * Owns those functions, sealed. Any thread, at any stage; no lock, no allocation.
  */
 #ifndef HOMEFREE_ALLOC_DIAGNOSE_PYTHON_STACK_H
 #define HOMEFREE_ALLOC_DIAGNOSE_PYTHON_STACK_H
 
+#include "alloc/base/python_frame.h"
+
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
-
-enum { HF_PYTHON_FRAMES_MAX = 32, HF_PYTHON_FILE_MAX = 512, HF_PYTHON_FUNCTION_MAX = 128 };
-
-/* A frame of the calling thread, innermost first. Stays valid as long as the frame runs. */
-struct hf_python_frame {
-    const void *code;
-    int64_t position; /* of the instruction, in bytes from the code's first one */
-};
-
-/* Texts in UTF-8, cut short if they are longer; "" if unknown. */
-struct hf_python_place {
-    char file[HF_PYTHON_FILE_MAX], function[HF_PYTHON_FUNCTION_MAX];
-    uint32_t line; /* 0: unknown */
-};
 
 struct hf_python_stack_functions {
     /* Stores the frames of the calling thread, also of one that has given the GIL up for a call.

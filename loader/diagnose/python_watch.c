@@ -11,8 +11,8 @@
 #include "alloc/diagnose/findings.h"
 #include "alloc/diagnose/interpreter_leaks.h"
 #include "alloc/diagnose/interpreter_sites.h"
+#include "loader/diagnose/guarded_frames.h"
 #include "loader/diagnose/python_domains.h"
-#include "loader/diagnose/python_frames.h"
 #include "loader/host/cpython.h"
 #include "loader/host/shared_blocks.h"
 #include "loader/interpose/loader_lock.h"
@@ -50,7 +50,7 @@ static void look_for_cpython(void)
         (void)hf_loader_lock_run(find_function, &function);
     const struct hf_cpython *cpython = function != NULL ? hf_cpython_find(function) : NULL;
     if (cpython != NULL) {
-        hf_python_frames_start(cpython);
+        hf_guarded_frames_start(cpython);
         hf_python_domains_install(cpython);
     }
     found = found || function != NULL;

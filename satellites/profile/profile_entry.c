@@ -41,6 +41,7 @@ static int begin_profile(size_t mean_bytes)
 {
     if (pthread_mutex_trylock(&reading) != 0)
         return -EBUSY;
+    hf_profile_stack_begin();
     pthread_mutex_lock(&switching);
     int error = on ? -EBUSY : hf_profile_samples_begin(mean_bytes) ? 0 : -ENOMEM;
     if (error == 0)
@@ -78,18 +79,41 @@ static double probability(double x)
     return sum;
 }
 
+static const char *text_at(uint32_t reference)
+{
+    return reference != 0 ? hf_book_at(reference) : "";
+}
+
+/* Returns the number of frames. */
+static size_t python_of(const struct hf_book_stack *stack,
+                        struct hf_profile_python out[HF_PYTHON_FRAMES_MAX])
+{
+    static const struct hf_book_place unknown;
+    const uint64_t *frames = (const uint64_t *)(const void *)(stack + 1);
+    const uint32_t *places = (const uint32_t *)(const void *)(frames + stack->frames);
+    for (size_t i = 0; i < stack->python; i++) {
+        const struct hf_book_place *place = places[i] != 0 ? hf_book_at(places[i]) : &unknown;
+        out[i] =
+            (struct hf_profile_python){text_at(place->function), text_at(place->file), place->line};
+    }
+    return stack->python;
+}
+
 static int visit_sample(const struct hf_book_sample *sample, hf_profile_visitor *visit,
                         void *context)
 {
     struct hf_profile_sample out = {
         .block = (const void *)(uintptr_t)sample->block, .bytes = sample->bytes, .object = ""};
+    struct hf_profile_python python[HF_PYTHON_FRAMES_MAX];
     out.weight_blocks = 1 / probability((double)sample->bytes / (double)hf_book->mean);
     out.weight_bytes = (double)sample->bytes * out.weight_blocks;
     if (sample->stack != 0) {
         const struct hf_book_stack *stack = hf_book_at(sample->stack);
-        out.object = stack->object != 0 ? hf_book_at(stack->object) : "";
+        out.object = text_at(stack->object);
         out.frames = (const void *const *)(const void *)(stack + 1);
         out.frames_count = stack->frames;
+        out.python = python;
+        out.python_count = python_of(stack, python);
     }
     return visit(&out, context);
 }

@@ -97,6 +97,7 @@ bool hf_profile_samples_begin(uint64_t mean)
     sigset_t signals;
     begin(&signals);
     const bool done = hf_book_begin(mean);
+    hf_profile_stack_forget();
     end(&signals);
     return done;
 }

@@ -6,16 +6,39 @@
 
 #include "alloc/base/call_frames.h"
 #include "alloc/base/dynlink.h"
+#include "loader/host/python_frames.h"
 #include "satellites/profile/profile_core.h"
 
 #include <string.h>
 
 static const struct link_map *own, *core;
+static bool knows_python; /* atomic */
+
+/* Places that are in the book, by the frames' keys; with the lock of profile_samples.h. */
+enum { PLACES = 2048 };
+static struct {
+    uint64_t key;
+    uint32_t place;
+} places[PLACES];
 
 void hf_profile_stack_start(void)
 {
     own = hf_dynlink_find_fast((const void *)hf_profile_stack_start);
     core = hf_dynlink_find_fast(hf_core());
+}
+
+void hf_profile_stack_begin(void)
+{
+    if (__atomic_load_n(&knows_python, __ATOMIC_ACQUIRE))
+        return;
+    const struct hf_cpython *cpython = hf_cpython_find(NULL);
+    if (cpython != NULL && hf_python_frames_start(cpython))
+        __atomic_store_n(&knows_python, true, __ATOMIC_RELEASE);
+}
+
+void hf_profile_stack_forget(void)
+{
+    memset(places, 0, sizeof places);
 }
 
 static bool is_homefrees(uint64_t address)
@@ -38,6 +61,10 @@ __attribute__((noinline)) void hf_profile_stack_take(struct hf_profile_stack *ou
         else
             out->frames[out->count++] = frame.code;
     }
+    volatile size_t python = 0;
+    if (__atomic_load_n(&knows_python, __ATOMIC_ACQUIRE))
+        hf_python_frames_take(HF_PYTHON_ASK, out->python, &python);
+    out->python_count = python;
 }
 
 /* ---- keeping ---- */
@@ -70,17 +97,38 @@ static const char *object_of(const struct hf_profile_stack *stack)
 
 static uint32_t keep_text(const char *text)
 {
-    return hf_book_keep(text, strnlen(text, HF_BOOK_TEXT_MAX - 1) + 1);
+    const size_t size = strlen(text) + 1;
+    return size <= HF_BOOK_TEXT_MAX ? hf_book_keep(text, size) : 0;
+}
+
+static uint32_t keep_place(const struct hf_python_frame *frame)
+{
+    static struct hf_python_place place;
+    const uint64_t key = hf_python_frame_key(HF_PYTHON_ASK, frame);
+    if (places[key % PLACES].key == key)
+        return places[key % PLACES].place;
+    hf_python_frame_describe(HF_PYTHON_ASK, frame, &place);
+    const struct hf_book_place kept = {keep_text(place.function), keep_text(place.file), place.line,
+                                       0};
+    const uint32_t at = hf_book_keep(&kept, sizeof kept);
+    places[key % PLACES].key = 0;
+    places[key % PLACES].place = at;
+    places[key % PLACES].key = key;
+    return at;
 }
 
 uint32_t hf_profile_stack_keep(const struct hf_profile_stack *stack)
 {
     struct {
         struct hf_book_stack head;
-        uint64_t frames[HF_BOOK_FRAMES_MAX];
+        uint32_t rest[2 * HF_BOOK_FRAMES_MAX + HF_PYTHON_FRAMES_MAX];
     } kept;
+    const size_t count = stack->count, size = count * sizeof stack->frames[0];
     kept.head = (struct hf_book_stack){.object = keep_text(object_of(stack)),
-                                       .frames = (uint16_t)stack->count};
-    memcpy(kept.frames, stack->frames, stack->count * sizeof stack->frames[0]);
-    return hf_book_keep(&kept, sizeof kept.head + stack->count * sizeof kept.frames[0]);
+                                       .frames = (uint16_t)count,
+                                       .python = (uint16_t)stack->python_count};
+    memcpy(kept.rest, stack->frames, size);
+    for (size_t i = 0; i < stack->python_count; i++)
+        kept.rest[2 * count + i] = keep_place(&stack->python[i]);
+    return hf_book_keep(&kept, sizeof kept.head + size + stack->python_count * sizeof kept.rest[0]);
 }

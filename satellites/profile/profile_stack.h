@@ -7,15 +7,23 @@
 #ifndef HOMEFREE_SATELLITES_PROFILE_PROFILE_STACK_H
 #define HOMEFREE_SATELLITES_PROFILE_PROFILE_STACK_H
 
+#include "alloc/base/python_frame.h"
 #include "satellites/profile/book.h"
 
 struct hf_profile_stack {
-    size_t count;
+    size_t count, python_count;
     uint64_t frames[HF_BOOK_FRAMES_MAX];
+    struct hf_python_frame python[HF_PYTHON_FRAMES_MAX];
 };
 
 /* Before the first stack. */
 void hf_profile_stack_start(void);
+
+/* A profile begins: looks for a CPython, if none is known yet. */
+void hf_profile_stack_begin(void);
+
+/* Its book is empty; with the lock of profile_samples.h. */
+void hf_profile_stack_forget(void);
 
 void hf_profile_stack_take(struct hf_profile_stack *out);
 

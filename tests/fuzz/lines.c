@@ -3,7 +3,7 @@
  * while other threads may free it. An input is the version, the place, and the table.
  */
 #include "fuzz.h"
-#include "loader/diagnose/python_lines.h"
+#include "loader/host/python_lines.h"
 
 #include <stdlib.h>
 #include <string.h>

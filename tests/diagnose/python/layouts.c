@@ -1,4 +1,4 @@
-/* Compares loader/diagnose/python_layouts.def with the headers of one CPython. test_frames.py
+/* Compares loader/host/python_layouts.def with the headers of one CPython. test_frames.py
  * compiles it for each CPython that has headers. Prints what differs, and fails then.
  */
 #define Py_BUILD_CORE 1
@@ -16,7 +16,7 @@
 
 static const int rows[][14] = {
 #define HF_PYTHON_LAYOUT(...) {__VA_ARGS__},
-#include "loader/diagnose/python_layouts.def"
+#include "loader/host/python_layouts.def"
 };
 
 static const char *const names[] = {"version",  "thread_frame", "inner", "back", "code",

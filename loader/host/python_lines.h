@@ -3,8 +3,8 @@
  * CPython's line tables: the line of an instruction. Owns nothing; reads a table that the caller
  * has. Any thread, at any stage.
  */
-#ifndef HOMEFREE_LOADER_DIAGNOSE_PYTHON_LINES_H
-#define HOMEFREE_LOADER_DIAGNOSE_PYTHON_LINES_H
+#ifndef HOMEFREE_LOADER_HOST_PYTHON_LINES_H
+#define HOMEFREE_LOADER_HOST_PYTHON_LINES_H
 
 #include <stddef.h>
 #include <stdint.h>

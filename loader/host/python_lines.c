@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* See python_lines.h. */
-#include "loader/diagnose/python_lines.h"
+#include "loader/host/python_lines.h"
 
 #include <stdbool.h>
 
