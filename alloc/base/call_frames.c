@@ -513,31 +513,71 @@ bool hf_frame_follows_call(uintptr_t address)
 #endif
 }
 
-/* Reads a word of a stack. */
-static bool read_word(struct hf_frame_window *window, uintptr_t address, uintptr_t *out)
+/* What was found at an instruction, in one word beside another that is the instruction's address
+ * combined with it: so a pair that two threads have written halves of is nobody's. */
+struct kept_row {
+    uint64_t known : 1, pointer_base : 1, pointer : 2, link : 2, offset : 24;
+    int64_t pointer_offset : 17, link_offset : 17;
+};
+_Static_assert(sizeof(struct kept_row) == sizeof(uint64_t), "one word");
+
+static bool find_own_row(uintptr_t code, struct row *row)
 {
-    enum { PAGE = 4096 }; /* or larger */
-    if (window == NULL || address % sizeof *out != 0)
-        return hf_maps_read((const void *)address, out, sizeof *out);
-    if (address - window->from >= window->to - window->from) {
-        const uintptr_t page = address & -(uintptr_t)PAGE;
-        if (!hf_maps_read((const void *)address, out, sizeof *out))
-            return false;
-        if (page != window->to)
-            window->from = page;
-        window->to = page + PAGE;
+    enum { KEPT_ROWS = 4096 };
+    static struct {
+        uint64_t key, row;
+    } kept[KEPT_ROWS]; /* atomic */
+    const size_t place = (code ^ code >> 12) % KEPT_ROWS;
+    uint64_t word = __atomic_load_n(&kept[place].row, __ATOMIC_RELAXED);
+    struct kept_row short_row;
+    if ((__atomic_load_n(&kept[place].key, __ATOMIC_RELAXED) ^ word) == code) {
+        memcpy(&short_row, &word, sizeof word);
+        *row = (struct row){.known = short_row.known,
+                            .base = (uint64_t)(short_row.pointer_base ? POINTER : STACK),
+                            .offset = (int64_t)short_row.offset,
+                            .pointer = {short_row.pointer, short_row.pointer_offset},
+                            .link = {short_row.link, short_row.link_offset}};
+        return row->known;
     }
+    const bool known = find_row(code, true, row) &&
+                       (row->base == (uint64_t)STACK || row->base == (uint64_t)POINTER);
+    short_row = (struct kept_row){.known = known};
+    if (known)
+        short_row = (struct kept_row){.known = 1,
+                                      .pointer_base = row->base == (uint64_t)POINTER,
+                                      .pointer = row->pointer.where,
+                                      .link = row->link.where,
+                                      .offset = (uint64_t)row->offset,
+                                      .pointer_offset = row->pointer.offset,
+                                      .link_offset = row->link.offset};
+    if (!known || ((int64_t)short_row.offset == row->offset &&
+                   short_row.pointer_offset == row->pointer.offset &&
+                   short_row.link_offset == row->link.offset)) {
+        memcpy(&word, &short_row, sizeof word);
+        __atomic_store_n(&kept[place].row, word, __ATOMIC_RELAXED);
+        __atomic_store_n(&kept[place].key, code ^ word, __ATOMIC_RELAXED);
+    }
+    return known;
+}
+
+/* Reads a word of a stack; `own`: the calling thread's. */
+static bool read_word(bool own, uintptr_t address, uintptr_t *out)
+{
+    if (!own)
+        return hf_maps_read((const void *)address, out, sizeof *out);
+    if (address % sizeof *out != 0 || !hf_maps_has((const void *)address, sizeof *out))
+        return false;
     *out = *(const volatile uintptr_t *)address;
     return true;
 }
 
 /* A register's value in the caller. */
-static bool recover(const struct rule *rule, uintptr_t address, uintptr_t kept,
-                    struct hf_frame_window *window, uintptr_t *out)
+static bool recover(const struct rule *rule, uintptr_t address, uintptr_t kept, bool own,
+                    uintptr_t *out)
 {
     *out = kept;
     return rule->where == KEPT ||
-           (rule->where == SAVED && read_word(window, address + (uintptr_t)rule->offset, out));
+           (rule->where == SAVED && read_word(own, address + (uintptr_t)rule->offset, out));
 }
 
 /* A return address without the signature that aarch64 may have put into its upper bits. */
@@ -550,11 +590,12 @@ static uintptr_t without_signature(uintptr_t address)
 #endif
 }
 
-static bool leave(struct hf_frame *frame, struct hf_frame_window *window)
+static bool leave(struct hf_frame *frame, bool own)
 {
     struct row row;
     struct hf_frame caller = {.called = true};
-    if (!find_row(frame->code - frame->called, window != NULL, &row) ||
+    const uintptr_t code = frame->code - frame->called;
+    if (!(own ? find_own_row(code, &row) : find_row(code, false, &row)) ||
         (row.base != (uint64_t)STACK && row.base != (uint64_t)POINTER))
         return false;
     caller.stack =
@@ -564,12 +605,11 @@ static bool leave(struct hf_frame *frame, struct hf_frame_window *window)
         (caller.stack == frame->stack && frame->called))
         return false;
     if (row.link.where != NONE) {
-        if (!recover(&row.link, caller.stack, frame->link, window, &caller.code) ||
-            caller.code == 0)
+        if (!recover(&row.link, caller.stack, frame->link, own, &caller.code) || caller.code == 0)
             return false;
         caller.code = without_signature(caller.code);
         /* Not needed for the return: an outer frame finds it in its own, or not at all. */
-        if (!recover(&row.pointer, caller.stack, frame->pointer, window, &caller.pointer))
+        if (!recover(&row.pointer, caller.stack, frame->pointer, own, &caller.pointer))
             caller.pointer = 0;
     }
     *frame = caller;
@@ -578,10 +618,10 @@ static bool leave(struct hf_frame *frame, struct hf_frame_window *window)
 
 bool hf_frame_leave(struct hf_frame *frame)
 {
-    return leave(frame, NULL);
+    return leave(frame, false);
 }
 
-bool hf_frame_leave_own(struct hf_frame *frame, struct hf_frame_window *window)
+bool hf_frame_leave_own(struct hf_frame *frame)
 {
-    return leave(frame, window);
+    return leave(frame, true);
 }

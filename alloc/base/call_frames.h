@@ -3,8 +3,9 @@
  * The call frame information (.eh_frame) of the loaded objects: which description covers an
  * address, and how it leads from a frame to its caller's.
  *
- * Owns nothing. Any thread, at any stage, in a signal handler: no locks, no allocation. Finds
- * nothing before glibc 2.35, because finding an object would take the loader's lock.
+ * Owns what hf_frame_leave_own() remembers. Any thread, at any stage, in a signal handler: no
+ * locks, no allocation. Finds nothing before glibc 2.35, because finding an object would take the
+ * loader's lock.
  */
 #ifndef HOMEFREE_ALLOC_BASE_CALL_FRAMES_H
 #define HOMEFREE_ALLOC_BASE_CALL_FRAMES_H
@@ -51,12 +52,10 @@ static inline __attribute__((always_inline)) struct hf_frame hf_frame_here(void)
  * they are damaged `code` may be any value. The stack pointer only grows. */
 bool hf_frame_leave(struct hf_frame *frame);
 
-/* The same, quickly: tables are read in place, as hf_frame_description() reads them, and of the
- * stack the kernel is asked once for each page, which the window then has. For one walk of the
- * calling thread's own frames. */
-struct hf_frame_window {
-    uintptr_t from, to;
-};
-bool hf_frame_leave_own(struct hf_frame *frame, struct hf_frame_window *window);
+/* The same, quickly, for the calling thread's own frames: tables are believed, as
+ * hf_frame_description() believes them, what they say is remembered, and the kernel is asked for a
+ * page of the stack when it is first seen (hf_maps_has). Where an object was unloaded and another
+ * one lies there now, a stack may end early or go astray. */
+bool hf_frame_leave_own(struct hf_frame *frame);
 
 #endif

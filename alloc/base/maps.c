@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Parses /proc/self/maps, which it opens for the duration of a call. Owns nothing. See maps.h.
+ * Parses /proc/self/maps, which it opens for the duration of a call. See maps.h.
  */
 #include "alloc/base/maps.h"
 
@@ -167,6 +167,31 @@ bool hf_maps_read(const void *address, void *buffer, size_t size)
         done = read_file(address, buffer, size);
     errno = saved_errno;
     return done;
+}
+
+enum { PAGE_SHIFT = 12 }; /* or more */
+
+static bool has_page(uintptr_t page)
+{
+    enum { PAGES = 256 };
+    static uintptr_t seen[PAGES]; /* atomic: each a page's number + 1 */
+    uint8_t byte;
+    if (__atomic_load_n(&seen[page % PAGES], __ATOMIC_RELAXED) == page + 1)
+        return true;
+    if (!hf_maps_read((const void *)(page << PAGE_SHIFT), &byte, sizeof byte))
+        return false;
+    __atomic_store_n(&seen[page % PAGES], page + 1, __ATOMIC_RELAXED);
+    return true;
+}
+
+bool hf_maps_has(const void *address, size_t size)
+{
+    uintptr_t page = (uintptr_t)address >> PAGE_SHIFT;
+    const uintptr_t last = ((uintptr_t)address + size - 1) >> PAGE_SHIFT;
+    while (page < last)
+        if (!has_page(page++))
+            return false;
+    return page == last && has_page(page);
 }
 
 void hf_maps_copy(const void *address, void *buffer, size_t size)

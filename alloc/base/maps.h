@@ -2,7 +2,8 @@
 /*
  * The process's mappings as the kernel reports them, and safe reads of its memory.
  *
- * Owns nothing. Any thread, at any stage: no allocation, locks or stdio.
+ * Owns which pages hf_maps_has() has seen lately. Any thread, at any stage: no allocation, locks or
+ * stdio.
  */
 #ifndef HOMEFREE_ALLOC_BASE_MAPS_H
 #define HOMEFREE_ALLOC_BASE_MAPS_H
@@ -38,6 +39,10 @@ int hf_maps_find(const void *address, struct hf_place *out);
 
 /* Copies `size` bytes of this process's memory; false if they are not readable. Never faults. */
 bool hf_maps_read(const void *address, void *buffer, size_t size);
+
+/* Whether bytes can be read, as far as the kernel said when a page of theirs was last asked for:
+ * for pointers that may be wrong, into memory that does not come and go. */
+bool hf_maps_has(const void *address, size_t size);
 
 /* Copies as many of `size` bytes as the address's mapping has; the others stay. Never faults. */
 void hf_maps_copy(const void *address, void *buffer, size_t size);

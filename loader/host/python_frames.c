@@ -45,30 +45,9 @@ static const void *code_type; /* &PyCode_Type */
 
 typedef enum hf_python_reading reading;
 
-static bool is_there(uintptr_t address)
-{
-    enum { SHIFT = 12, PAGES = 256 };
-    static uintptr_t seen[PAGES]; /* atomic */
-    const uintptr_t page = address >> SHIFT;
-    uint8_t byte;
-    if (__atomic_load_n(&seen[page % PAGES], __ATOMIC_RELAXED) == page)
-        return true;
-    if (!hf_maps_read((const void *)address, &byte, sizeof byte))
-        return false;
-    __atomic_store_n(&seen[page % PAGES], page, __ATOMIC_RELAXED);
-    return true;
-}
-
-/* What is read here does not cross a page, but for texts and tables. */
 static bool can_read(reading how, const void *from, size_t size)
 {
-    enum { PAGE = 4096 };
-    if (how == HF_PYTHON_BELIEVE)
-        return true;
-    for (size_t at = 0; at < size; at += PAGE)
-        if (!is_there((uintptr_t)from + at))
-            return false;
-    return size != 0 && is_there((uintptr_t)from + size - 1);
+    return how == HF_PYTHON_BELIEVE || hf_maps_has(from, size);
 }
 
 static const char *pointer_at(reading how, const char *object, int offset)

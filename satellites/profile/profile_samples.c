@@ -7,22 +7,50 @@
 #include "alloc/base/fork_lock.h"
 #include "satellites/profile/book.h"
 
-#include <signal.h>
+#include <sched.h>
+#include <time.h>
 
-static pthread_mutex_t HF_FORK_LOCK lock = PTHREAD_MUTEX_INITIALIZER;
+/* The thread that has the lock, as pthread_self() calls it; 0: nobody. In a child it is what every
+ * fork lock is there, a fresh mutex, which is all zeros. */
+union lock {
+    pthread_mutex_t fresh;
+    uintptr_t holder; /* atomic */
+};
+static union lock HF_FORK_LOCK lock = {.fresh = PTHREAD_MUTEX_INITIALIZER};
 
-static void begin(sigset_t *signals)
+/* Blocks that handlers freed meanwhile. If there are more, a sample stays until its address is
+ * sampled again. */
+enum { LATER = 64 };
+static uint64_t later[LATER]; /* atomic */
+static bool has_later;        /* atomic */
+
+static void take_out_later(void);
+
+/* False: a signal handler interrupted the thread while it had the lock. */
+static bool begin(void)
 {
-    sigset_t all;
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_BLOCK, &all, signals);
-    pthread_mutex_lock(&lock);
+    enum { TURNS = 100 };
+    const uintptr_t self = (uintptr_t)pthread_self();
+    const struct timespec pause = {.tv_nsec = 100000};
+    uintptr_t holder = 0;
+    for (int i = 0; !__atomic_compare_exchange_n(&lock.holder, &holder, self, false,
+                                                 __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
+         i++, holder = 0) {
+        if (holder == self)
+            return false;
+        if (i < TURNS)
+            (void)sched_yield();
+        else
+            (void)nanosleep(&pause, NULL);
+    }
+    if (__atomic_load_n(&has_later, __ATOMIC_RELAXED))
+        take_out_later();
+    return true;
 }
 
-static void end(const sigset_t *signals)
+static void end(void)
 {
-    pthread_mutex_unlock(&lock);
-    (void)pthread_sigmask(SIG_SETMASK, signals, NULL);
+    __atomic_store_n(&lock.holder, 0, __ATOMIC_RELEASE);
 }
 
 /* ---- with the lock ---- */
@@ -70,18 +98,45 @@ static uint32_t take_number(void)
     return used;
 }
 
-static bool add(uint64_t block, uint64_t bytes, uint32_t stack)
+static void remove_sample(uint64_t block)
 {
     uint32_t *at = find(block);
-    if (*at != 0) /* a free that nobody told of */
+    if (*at != 0)
         take_out(at);
+}
+
+static void take_out_later(void)
+{
+    __atomic_store_n(&has_later, false, __ATOMIC_RELAXED);
+    for (size_t i = 0; i < LATER; i++) {
+        const uint64_t block = __atomic_exchange_n(&later[i], 0, __ATOMIC_RELAXED);
+        if (block != 0)
+            remove_sample(block);
+    }
+}
+
+static void put_later(uint64_t block)
+{
+    for (size_t i = 0; i < LATER; i++) {
+        uint64_t none = 0;
+        if (__atomic_compare_exchange_n(&later[i], &none, block, false, __ATOMIC_RELAXED,
+                                        __ATOMIC_RELAXED)) {
+            __atomic_store_n(&has_later, true, __ATOMIC_RELAXED);
+            return;
+        }
+    }
+}
+
+static bool add(uint64_t block, uint64_t bytes, uint32_t stack)
+{
+    remove_sample(block); /* a free that nobody told of */
     const uint32_t number = take_number();
     if (number == hf_book->samples_most) {
         hf_book->lost++;
         return false;
     }
     struct hf_book_sample *sample = sample_at(number);
-    at = bucket_of(block);
+    uint32_t *at = bucket_of(block);
     sample->bytes = bytes;
     sample->stack = stack;
     sample->next = *at;
@@ -94,55 +149,55 @@ static bool add(uint64_t block, uint64_t bytes, uint32_t stack)
 
 bool hf_profile_samples_begin(uint64_t mean)
 {
-    sigset_t signals;
-    begin(&signals);
+    if (!begin())
+        return false;
     const bool done = hf_book_begin(mean);
     hf_profile_stack_forget();
-    end(&signals);
+    end();
     return done;
 }
 
 bool hf_profile_samples_add(const void *block, size_t size, const struct hf_profile_stack *stack)
 {
-    sigset_t signals;
-    begin(&signals);
+    if (!begin())
+        return false;
     const bool done = add((uintptr_t)block, size, hf_profile_stack_keep(stack));
-    end(&signals);
+    end();
     return done;
 }
 
 void hf_profile_samples_remove(const void *block)
 {
-    sigset_t signals;
-    begin(&signals);
-    uint32_t *at = find((uintptr_t)block);
-    if (*at != 0)
-        take_out(at);
-    end(&signals);
+    if (!begin()) {
+        put_later((uintptr_t)block);
+        return;
+    }
+    remove_sample((uintptr_t)block);
+    end();
 }
 
 void hf_profile_samples_drop(bool (*gone)(void *context, const void *block), void *context)
 {
-    sigset_t signals;
-    begin(&signals);
+    if (!begin())
+        return;
     for (uint32_t i = 0; i < hf_book->samples_used; i++) {
         const uint64_t block = sample_at(i)->block;
         if (block != 0 && gone(context, (const void *)(uintptr_t)block))
             take_out(find(block));
     }
-    end(&signals);
+    end();
 }
 
 bool hf_profile_samples_next(uint32_t *number, struct hf_book_sample *out)
 {
-    sigset_t signals;
-    begin(&signals);
+    if (!begin())
+        return false;
     const uint32_t used = hf_book->samples_used;
     while (*number < used && sample_at(*number)->block == 0)
         ++*number;
     const bool found = *number < used;
     if (found)
         *out = *sample_at(*number);
-    end(&signals);
+    end();
     return found;
 }

@@ -2,8 +2,9 @@
 /*
  * The live samples, by their blocks' addresses.
  *
- * Owns the lock that guards the book, a leaf: all signals are blocked while a thread has it, so
- * that a handler may allocate. A child that was forked in between has one sample more or less.
+ * Owns the lock that guards the book, a leaf. A signal handler that interrupted its holder does
+ * without: what it allocates is no sample, and what it frees is taken out later. A child that was
+ * forked in between has one sample more or less.
  */
 #ifndef HOMEFREE_SATELLITES_PROFILE_PROFILE_SAMPLES_H
 #define HOMEFREE_SATELLITES_PROFILE_PROFILE_SAMPLES_H

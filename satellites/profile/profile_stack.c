@@ -51,11 +51,9 @@ __attribute__((noinline)) void hf_profile_stack_take(struct hf_profile_stack *ou
 {
     enum { OWN_MAX = 24 };
     struct hf_frame frame = hf_frame_here();
-    struct hf_frame_window window = {0, 0};
     int skipped = 0;
     out->count = 0;
-    while (out->count < HF_BOOK_FRAMES_MAX && hf_frame_leave_own(&frame, &window) &&
-           frame.code != 0) {
+    while (out->count < HF_BOOK_FRAMES_MAX && hf_frame_leave_own(&frame) && frame.code != 0) {
         if (out->count == 0 && skipped < OWN_MAX && is_homefrees(frame.code))
             skipped++;
         else
