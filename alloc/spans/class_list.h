@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The one list of the size classes, from which the compiler makes tables. Owns nothing.
+ * The one list of the size classes, from which the compiler makes tables. Macros only.
  */
 #ifndef HOMEFREE_ALLOC_SPANS_CLASS_LIST_H
 #define HOMEFREE_ALLOC_SPANS_CLASS_LIST_H
-
-#include "alloc/spans/classes.h"
 
 /* Calls X with the number of each class, the size of the one before, and its own. */
 #define HF_SEVEN_CLASSES(X, first, base, step)               \
