@@ -66,7 +66,7 @@ typedef int hf_profile_visitor(const struct hf_profile_sample *sample, void *con
  *
  * Parameters:
  *   mean_bytes  in: of so many bytes, one makes its block a sample; HF_PROFILE_MEAN for production.
- *               1 samples every block
+ *               1 makes a sample of nearly every block, and of all that have 40 bytes or more
  * Result: 0 or a negative errno.
  * Errors:
  *   -EINVAL   mean_bytes is 0
