@@ -110,16 +110,45 @@ static PyObject *native_frames(const struct hf_profile_sample *sample)
     return tuple;
 }
 
+struct listing {
+    PyObject *rows;
+    PyObject *stacks; /* (object, python, native), by their numbers */
+};
+
+/* A borrowed reference. */
+static PyObject *stack_of(const struct listing *listing, const struct hf_profile_sample *sample)
+{
+    PyObject *number = PyLong_FromUnsignedLongLong(sample->stack);
+    PyObject *stack = number != NULL ? PyDict_GetItemWithError(listing->stacks, number) : NULL;
+    if (stack == NULL && number != NULL && PyErr_Occurred() == NULL) {
+        stack = PyTuple_New(3);
+        if (stack != NULL && (put(stack, 0, text(sample->object)) != 0 ||
+                              put(stack, 1, python_frames(sample)) != 0 ||
+                              put(stack, 2, native_frames(sample)) != 0 ||
+                              PyDict_SetItem(listing->stacks, number, stack) != 0))
+            Py_CLEAR(stack);
+        Py_XDECREF(stack);
+    }
+    Py_XDECREF(number);
+    return stack;
+}
+
 static int add_sample(const struct hf_profile_sample *sample, void *context)
 {
-    PyObject *row = PyTuple_New(7);
-    int failure =
-        row == NULL || put(row, 0, PyLong_FromVoidPtr((void *)(uintptr_t)sample->block)) != 0 ||
-        put(row, 1, PyLong_FromUnsignedLongLong(sample->bytes)) != 0 ||
-        put(row, 2, PyFloat_FromDouble(sample->weight_bytes)) != 0 ||
-        put(row, 3, PyFloat_FromDouble(sample->weight_blocks)) != 0 ||
-        put(row, 4, text(sample->object)) != 0 || put(row, 5, python_frames(sample)) != 0 ||
-        put(row, 6, native_frames(sample)) != 0 || PyList_Append(context, row) != 0;
+    const struct listing *listing = context;
+    PyObject *stack = stack_of(listing, sample);
+    PyObject *row = stack != NULL ? PyTuple_New(7) : NULL;
+    int failure = row == NULL ||
+                  put(row, 0, PyLong_FromVoidPtr((void *)(uintptr_t)sample->block)) != 0 ||
+                  put(row, 1, PyLong_FromUnsignedLongLong(sample->bytes)) != 0 ||
+                  put(row, 2, PyFloat_FromDouble(sample->weight_bytes)) != 0 ||
+                  put(row, 3, PyFloat_FromDouble(sample->weight_blocks)) != 0;
+    for (size_t i = 0; !failure && i < 3; i++) {
+        PyObject *part = PyTuple_GetItem(stack, (Py_ssize_t)i);
+        Py_XINCREF(part);
+        failure = put(row, 4 + i, part) != 0;
+    }
+    failure = failure || PyList_Append(listing->rows, row) != 0;
     Py_XDECREF(row);
     return failure ? 1 : 0;
 }
@@ -128,11 +157,14 @@ static PyObject *profile_samples(PyObject *module, PyObject *unused)
 {
     (void)module;
     (void)unused;
-    PyObject *list = PyList_New(0);
-    const int result = list != NULL ? hf_profile_each(add_sample, list) : 1;
+    struct listing listing = {PyList_New(0), PyDict_New()};
+    int result = listing.rows == NULL || listing.stacks == NULL;
     if (result == 0)
-        return list;
-    Py_XDECREF(list);
+        result = hf_profile_each(add_sample, &listing);
+    Py_XDECREF(listing.stacks);
+    if (result == 0)
+        return listing.rows;
+    Py_XDECREF(listing.rows);
     return result < 0 ? failed(result) : NULL;
 }
 
@@ -157,7 +189,7 @@ PyMethodDef homefree_profile_methods[] = {
      "profile_samples()\n--\n\n"
      "hf_profile_each(): a list of (block, bytes, weight_bytes, weight_blocks, object, python,\n"
      "native). python: (function, file, line) for each frame; native: return addresses; both\n"
-     "innermost first. Any thread."},
+     "innermost first. Samples of one stack share the last three. Any thread."},
     {"profile_symbol", profile_symbol, METH_O,
      "profile_symbol(address, /)\n--\n\n"
      "Who has the call that returns to an address: (object, symbol, offset), or None. Any thread."},

@@ -102,8 +102,10 @@ static size_t python_of(const struct hf_book_stack *stack,
 static int visit_sample(const struct hf_book_sample *sample, hf_profile_visitor *visit,
                         void *context)
 {
-    struct hf_profile_sample out = {
-        .block = (const void *)(uintptr_t)sample->block, .bytes = sample->bytes, .object = ""};
+    struct hf_profile_sample out = {.block = (const void *)(uintptr_t)sample->block,
+                                    .bytes = sample->bytes,
+                                    .object = "",
+                                    .stack = sample->stack};
     struct hf_profile_python python[HF_PYTHON_FRAMES_MAX];
     out.weight_blocks = 1 / probability((double)sample->bytes / (double)hf_book->mean);
     out.weight_bytes = (double)sample->bytes * out.weight_blocks;
@@ -124,8 +126,9 @@ static int each_sample(hf_profile_visitor *visit, void *context)
     int result = 0;
     if (pthread_mutex_trylock(&reading) != 0)
         return -EBUSY;
-    for (uint32_t i = 0; hf_book != NULL && result == 0 && hf_profile_samples_next(&i, &sample);
-         i++)
+    /* What the visitor allocates may become samples, too. */
+    const uint32_t below = hf_profile_samples_end();
+    for (uint32_t i = 0; result == 0 && hf_profile_samples_next(&i, below, &sample); i++)
         result = visit_sample(&sample, visit, context);
     pthread_mutex_unlock(&reading);
     return result;

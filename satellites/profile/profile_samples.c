@@ -188,14 +188,18 @@ void hf_profile_samples_drop(bool (*gone)(void *context, const void *block), voi
     end();
 }
 
-bool hf_profile_samples_next(uint32_t *number, struct hf_book_sample *out)
+uint32_t hf_profile_samples_end(void)
+{
+    return hf_book != NULL ? __atomic_load_n(&hf_book->samples_used, __ATOMIC_ACQUIRE) : 0;
+}
+
+bool hf_profile_samples_next(uint32_t *number, uint32_t below, struct hf_book_sample *out)
 {
     if (!begin())
         return false;
-    const uint32_t used = hf_book->samples_used;
-    while (*number < used && sample_at(*number)->block == 0)
+    while (*number < below && sample_at(*number)->block == 0)
         ++*number;
-    const bool found = *number < used;
+    const bool found = *number < below;
     if (found)
         *out = *sample_at(*number);
     end();

@@ -19,7 +19,10 @@ bool hf_profile_samples_add(const void *block, size_t size, const struct hf_prof
 void hf_profile_samples_remove(const void *block);
 void hf_profile_samples_drop(bool (*gone)(void *context, const void *block), void *context);
 
-/* The first live sample from a number on, and the number; false: there are no more. */
-bool hf_profile_samples_next(uint32_t *number, struct hf_book_sample *out);
+/* Behind the highest number of a sample. */
+uint32_t hf_profile_samples_end(void);
+
+/* The first live sample from a number on and below another, and the number; false: there is none. */
+bool hf_profile_samples_next(uint32_t *number, uint32_t below, struct hf_book_sample *out);
 
 #endif

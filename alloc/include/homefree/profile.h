@@ -51,6 +51,8 @@ struct hf_profile_sample {
     /* The same of CPython 3.9 to 3.14 with a GIL, in a thread that has it. */
     const struct hf_profile_python *python;
     size_t python_count;
+    /* The same for samples of one stack, and so of one object, until the next profile begins. */
+    uint64_t stack;
 };
 
 /* What hf_profile_each() calls for each sample, which is valid during the call. A result other than

@@ -116,6 +116,34 @@ static int begin_inside(const struct hf_profile_sample *sample, void *context)
     return 0;
 }
 
+/* What the visitor allocates is seen or not, but does not keep it busy for ever. */
+static int allocate(const struct hf_profile_sample *sample, void *context)
+{
+    void ***next = context;
+    (void)sample;
+    *(*next)++ = hf_malloc(1000);
+    return 0;
+}
+
+START_TEST(test_visitor_that_allocates)
+{
+    enum { FEW = 100 };
+    static void *blocks[FEW], *others[FEW + 1];
+    void **next = others;
+    ck_assert_int_eq(hf_profile_begin(EVERY), 0);
+    for (size_t i = 0; i < FEW; i++)
+        blocks[i] = hf_malloc(100);
+    ck_assert_int_eq(hf_profile_each(allocate, &next), 0);
+    ck_assert_ptr_eq(next, others + FEW);
+    ck_assert_uint_eq(look_for(NULL).samples, 2 * (size_t)FEW);
+    for (size_t i = 0; i < FEW; i++) {
+        hf_free(blocks[i]);
+        hf_free(others[i]);
+    }
+    ck_assert_int_eq(hf_profile_end(), 0);
+}
+END_TEST
+
 START_TEST(test_results)
 {
     int calls = 0, inside = 0;
@@ -145,5 +173,6 @@ END_TEST
 
 int main(void)
 {
-    return RUN_SUITE(test_allocating, test_resizing, test_sized_frees, test_results);
+    return RUN_SUITE(test_allocating, test_resizing, test_sized_frees, test_visitor_that_allocates,
+                     test_results);
 }

@@ -75,6 +75,23 @@ class Satellites(unittest.TestCase):
         )
         self.assertIn("-Dadopt=disabled", errors)
 
+    def test_a_profile_without_one(self):
+        """Those who begin it get a result, and a line on stderr."""
+        begin = f"import ctypes; print(ctypes.CDLL('{self.directory / CORE}').hf_profile_begin(99))"
+
+        def begun():
+            return subprocess.run(
+                [sys.executable, "-c", begin], check=True, text=True, capture_output=True
+            )
+
+        done = begun()
+        self.assertEqual(done.stdout, f"{-errno.ENOTSUP}\n")
+        self.assertIn(f"{self.directory}/libhomefree-profile.so: No such file", done.stderr)
+        self.assertIn("-Dprofile=disabled", done.stderr)
+        if (LIBRARIES / of("profile")).exists():
+            self.copy("profile")
+            self.assertEqual((begun().stdout, begun().stderr), ("0\n", ""))
+
     def test_next_to_the_library(self):
         self.needs_both()
         self.copy(*SATELLITES)
