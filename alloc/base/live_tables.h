@@ -71,4 +71,11 @@ struct hf_live_blocks {
     uint64_t large_least;  /* the lowest one of a block that has pages */
 };
 
+/* The profile of the heap (profile_book.h): a word that is 0 as long as there was none, and then
+ * leads to a table, where a word at `book` leads to a word that has the book's address, or 0. */
+struct hf_live_profile {
+    const void *functions;
+    uint64_t book;
+};
+
 #endif

@@ -57,4 +57,23 @@ struct hf_book_place {
     uint32_t unused;
 };
 
+/* How many blocks of that size a sample stands for: 1 / (1 - exp(-bytes / mean)), without libm, by
+ * the series of the exponential function near 0, and from there by doubling. */
+static inline double hf_book_weight(const struct hf_book *book, uint64_t bytes)
+{
+    enum { TERMS = 12, DOUBLINGS = 8 };
+    const double quarter = 0.25;
+    double x = (double)bytes / (double)book->mean, sum = 0;
+    int doublings = 0;
+    for (; x > quarter && doublings < DOUBLINGS; doublings++)
+        x /= 2;
+    if (x > quarter)
+        return 1;
+    for (int i = TERMS; i > 0; i--)
+        sum = (1 - sum) * x / i;
+    for (; doublings > 0; doublings--)
+        sum *= 2 - sum;
+    return 1 / sum;
+}
+
 #endif

@@ -9,6 +9,7 @@
 #include "alloc/owner/foreign.h"
 #include "alloc/spans/heaps.h"
 #include "loader/interpose/stubs.h"
+#include "loader/satellites/profile_api.h"
 
 _Static_assert(HF_FOREIGN_MAX < 256, "a page's number is a byte");
 
@@ -24,4 +25,5 @@ const struct hf_live_state hf_live_state = {
     .stubs = &hf_stubs_live,
     .foreign = &hf_foreign_live,
     .blocks = &hf_blocks_live,
+    .profile = &hf_profile_live,
 };

@@ -22,7 +22,7 @@
 #include "alloc/base/live_tables.h"
 
 #define HF_LIVE_MAGIC   "homefree live\n"
-#define HF_LIVE_VERSION 3
+#define HF_LIVE_VERSION 4
 #define HF_LIVE_SYMBOL  "hf_live_state"
 /* The record by which copies find each other, and which is the heap (alloc/heap/instance.h). */
 #define HF_LIVE_INSTANCE "hf_instance_record"
@@ -37,6 +37,7 @@ struct hf_live_state {
     const struct hf_live_stubs *stubs;
     const struct hf_live_foreign *foreign;
     const struct hf_live_blocks *blocks;
+    const struct hf_live_profile *profile;
 };
 
 #endif

@@ -26,6 +26,11 @@ static union {
     char pages[HF_SEAL_SIZE(struct hf_satellite)];
 } place HF_SEALED = {.satellite = {.name = "profile", .core = &core_functions}};
 
+const struct hf_live_profile hf_profile_live = {
+    .functions = &place.satellite.functions,
+    .book = offsetof(struct hf_profile_functions, book),
+};
+
 static bool is_elsewhere(const struct hf_profile_functions **functions)
 {
     if (HF_UNLIKELY(!hf_instance_started()))
@@ -69,8 +74,8 @@ int hf_profile_each(hf_profile_visitor *visit, void *context)
 
 void hf_profile_offer(void)
 {
-    static const struct hf_profile_functions offered = {hf_profile_begin, hf_profile_end,
-                                                        hf_profile_each};
+    static const struct hf_profile_functions offered = {
+        .begin = hf_profile_begin, .end = hf_profile_end, .each = hf_profile_each};
     hf_instance_offer_profile(&offered);
 }
 

@@ -5,6 +5,11 @@
 #ifndef HOMEFREE_LOADER_SATELLITES_PROFILE_API_H
 #define HOMEFREE_LOADER_SATELLITES_PROFILE_API_H
 
+#include "alloc/base/live_tables.h"
+
+/* Where a process that looks from outside finds the profile. */
+extern const struct hf_live_profile hf_profile_live;
+
 /* Offers the functions to other instances of libhomefree. Before this copy can become the heap. */
 void hf_profile_offer(void);
 

@@ -19,11 +19,12 @@ struct hf_profile_core {
 };
 
 /* The satellite's: those of homefree/profile.h. Instances of libhomefree offer each other the same
- * table: append only. */
+ * table, but for the book: append only. */
 struct hf_profile_functions {
     int (*begin)(size_t mean_bytes);
     int (*end)(void);
     int (*each)(hf_profile_visitor *visit, void *context);
+    struct hf_book *const *book; /* the word that has the book's address */
 };
 
 #endif

@@ -62,23 +62,6 @@ static int end_profile(void)
     return error;
 }
 
-/* 1 - exp(-x), for x >= 0, without libm: by its series near 0, and from there by doubling. */
-static double probability(double x)
-{
-    enum { TERMS = 12 };
-    int doublings = 0;
-    for (; x > 0.25 && doublings < 8; doublings++)
-        x /= 2;
-    if (x > 0.25)
-        return 1;
-    double sum = 0;
-    for (int i = TERMS; i > 0; i--)
-        sum = (1 - sum) * x / i;
-    for (; doublings > 0; doublings--)
-        sum = sum * (2 - sum);
-    return sum;
-}
-
 static const char *text_at(uint32_t reference)
 {
     return reference != 0 ? hf_book_at(reference) : "";
@@ -107,7 +90,7 @@ static int visit_sample(const struct hf_book_sample *sample, hf_profile_visitor 
                                     .object = "",
                                     .stack = sample->stack};
     struct hf_profile_python python[HF_PYTHON_FRAMES_MAX];
-    out.weight_blocks = 1 / probability((double)sample->bytes / (double)hf_book->mean);
+    out.weight_blocks = hf_book_weight(hf_book, sample->bytes);
     out.weight_bytes = (double)sample->bytes * out.weight_blocks;
     if (sample->stack != 0) {
         const struct hf_book_stack *stack = hf_book_at(sample->stack);
@@ -134,7 +117,7 @@ static int each_sample(hf_profile_visitor *visit, void *context)
     return result;
 }
 
-static const struct hf_profile_functions here = {begin_profile, end_profile, each_sample};
+static const struct hf_profile_functions here = {begin_profile, end_profile, each_sample, &hf_book};
 
 static const void *begin_satellite(const void *core)
 {

@@ -65,6 +65,26 @@ static void read_heap(const struct hf_live_process *process)
         ck_assert_ptr_nonnull(why);
 }
 
+static void look_at_sample(void *context, const struct hf_live_sample *sample)
+{
+    ck_assert(sample->frames_count <= HF_BOOK_FRAMES_MAX && sample->weight_blocks >= 1);
+    uint64_t sum = strlen(sample->object);
+    for (size_t i = 0; i < sample->frames_count; i++)
+        sum += sample->frames[i];
+    for (size_t i = 0; i < sample->python_count; i++)
+        sum += strlen(sample->python[i].function) + strlen(sample->python[i].file);
+    *(uint64_t *)context += sum;
+}
+
+static void read_profile(const struct hf_live_process *process)
+{
+    struct hf_live_profiled profiled;
+    volatile uint64_t sum = 0;
+    const char *why;
+    if (!hf_doctor_live_profile(process, look_at_sample, (void *)(uintptr_t)&sum, &profiled, &why))
+        ck_assert_ptr_nonnull(why);
+}
+
 static void make_report(const struct hf_live_process *process)
 {
     struct hf_keep keep = {.last = NULL};
@@ -89,6 +109,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     read_texts(&process);
     make_record(&process);
     read_heap(&process);
+    read_profile(&process);
     make_report(&process);
     process.directory = process.memory = -1; /* they stay open */
     hf_live_close(&process);

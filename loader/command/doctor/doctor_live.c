@@ -422,20 +422,38 @@ int hf_doctor_live_record(const struct hf_live_process *process, const char **wh
     return result;
 }
 
+/* Whether the tables of the process's heap are known; otherwise `why` says why not. To be followed
+ * by forget(). */
+static bool find_heap(struct collecting *collecting, const struct hf_live_process *process,
+                      const char **why)
+{
+    const struct hf_live_routing *routing = &collecting->routing;
+    if (collect(collecting, process, why) != 0)
+        return false;
+    *why = process->memory < 0         ? process->unreadable
+           : !routing->present         ? "homefree is not in it"
+           : routing->heap == SIZE_MAX ? routing->why
+                                       : "the heap's tables are damaged";
+    return process->memory >= 0 && routing->heap != SIZE_MAX;
+}
+
 bool hf_doctor_live_heap(const struct hf_live_process *process, hf_live_heap_visitor *visit,
                          void *context, struct hf_live_heap *out, const char **why)
 {
     struct collecting collecting;
-    bool good = collect(&collecting, process, why) == 0;
-    const struct hf_live_routing *routing = &collecting.routing;
-    if (good) {
-        *why = process->memory < 0         ? process->unreadable
-               : !routing->present         ? "homefree is not in it"
-               : routing->heap == SIZE_MAX ? routing->why
-                                           : "the heap's tables are damaged";
-        good = process->memory >= 0 && routing->heap != SIZE_MAX &&
-               hf_live_heap_read(process, routing->blocks, visit, context, out);
-    }
+    const bool good = find_heap(&collecting, process, why) &&
+                      hf_live_heap_read(process, collecting.routing.blocks, visit, context, out);
+    forget(&collecting);
+    return good;
+}
+
+bool hf_doctor_live_profile(const struct hf_live_process *process, hf_live_profile_visitor *visit,
+                            void *context, struct hf_live_profiled *out, const char **why)
+{
+    struct collecting collecting;
+    const bool good =
+        find_heap(&collecting, process, why) &&
+        hf_live_profile_read(process, collecting.routing.profile, visit, context, out);
     forget(&collecting);
     return good;
 }

@@ -18,6 +18,7 @@
 #define HOMEFREE_LOADER_COMMAND_DOCTOR_DOCTOR_LIVE_H
 
 #include "loader/command/live/live_heap.h"
+#include "loader/command/live/live_profile.h"
 
 /* Returns a descriptor of the record, in memory; or a negative errno with `why` set. */
 int hf_doctor_live_record(const struct hf_live_process *process, const char **why);
@@ -25,5 +26,9 @@ int hf_doctor_live_record(const struct hf_live_process *process, const char **wh
 /* Reads the process's heap. False with `why` set. */
 bool hf_doctor_live_heap(const struct hf_live_process *process, hf_live_heap_visitor *visit,
                          void *context, struct hf_live_heap *out, const char **why);
+
+/* Reads the profile of its heap. False with `why` set. */
+bool hf_doctor_live_profile(const struct hf_live_process *process, hf_live_profile_visitor *visit,
+                            void *context, struct hf_live_profiled *out, const char **why);
 
 #endif

@@ -227,6 +227,7 @@ static bool read_copy(const struct hf_live_process *process, const struct hf_liv
     *heap = true;
     out->on = route != 0;
     out->blocks = number_of(state.blocks);
+    out->profile = number_of(state.profile);
     return read_stubs(process, number_of(state.stubs), out) &&
            read_foreign(process, objects, number_of(state.foreign), out);
 }

@@ -80,6 +80,7 @@ static struct hf_live_blocks block_table = {
     .span_blocks = 4,
     .span_before = 6,
     .live = 2,
+    .sampled = 6,
     .large_size = 8,
     .large_states = 3,
     .large_live = 2,
