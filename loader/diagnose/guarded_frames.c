@@ -47,6 +47,6 @@ static void describe(const struct hf_python_frame *frame, struct hf_python_place
 
 void hf_guarded_frames_start(const struct hf_cpython *cpython)
 {
-    if (hf_python_frames_start(cpython))
+    if (hf_python_frames_start(cpython, hf_cpython_attached))
         hf_python_stack_offer(&(struct hf_python_stack_functions){take, describe});
 }

@@ -39,6 +39,7 @@ enum {
 
 static const struct layout *layout;
 static const struct hf_cpython *cpython;
+static bool (*is_attached)(const struct hf_cpython *);
 static const void *code_type; /* &PyCode_Type */
 
 /* ---- reading ---- */
@@ -97,8 +98,8 @@ static int64_t position_of(reading how, const char *frame, const char *code)
  * and whose frames stay as they are until the call is over. */
 static const char *thread_state(void)
 {
-    return (const char *)(hf_cpython_attached(cpython) ? cpython->current_thread()
-                                                       : cpython->this_thread());
+    return (const char *)(is_attached(cpython) ? cpython->current_thread()
+                                               : cpython->this_thread());
 }
 
 static bool is_owned_by_c(reading how, const char *frame)
@@ -212,12 +213,14 @@ void hf_python_frame_describe(reading how, const struct hf_python_frame *frame,
                                    frame->position);
 }
 
-bool hf_python_frames_start(const struct hf_cpython *found)
+bool hf_python_frames_start(const struct hf_cpython *found,
+                            bool (*attached)(const struct hf_cpython *))
 {
     struct hf_object object;
     if (layout != NULL || found->free_threaded || !hf_dynlink_open(found->map, &object))
         return layout != NULL;
     cpython = found;
+    is_attached = attached;
     code_type = hf_object_address(&object, "PyCode_Type");
     for (size_t i = 0; i < sizeof layouts / sizeof layouts[0] && code_type != NULL; i++)
         if (layouts[i].version == found->version)

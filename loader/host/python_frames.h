@@ -14,9 +14,11 @@
 
 #include <stddef.h>
 
-/* Says which CPython it is; once, and before the functions below. Returns whether its frames are
+/* Says which CPython it is, and how to ask whether the calling thread is attached to it
+ * (hf_cpython_attached); once, and before the functions below. Returns whether its frames are
  * known. */
-bool hf_python_frames_start(const struct hf_cpython *cpython);
+bool hf_python_frames_start(const struct hf_cpython *cpython,
+                            bool (*attached)(const struct hf_cpython *cpython));
 
 /* How memory is read whose pointers may be wrong: */
 enum hf_python_reading {

@@ -17,7 +17,6 @@
 
 static const struct hf_profile_core core_functions = {
     .sample = hf_heap_sample,
-    .cpython = hf_cpython,
     .cpython_find = hf_cpython_find,
     .cpython_attached = hf_cpython_attached,
 };

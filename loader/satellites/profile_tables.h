@@ -13,7 +13,6 @@
 /* The core's functions. */
 struct hf_profile_core {
     int (*sample)(const struct hf_sample_functions *functions, size_t mean);
-    const struct hf_cpython *(*cpython)(void);
     const struct hf_cpython *(*cpython_find)(const void *anchor);
     bool (*cpython_attached)(const struct hf_cpython *cpython);
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The core's functions, which this satellite calls by their names in the core's headers.
+ * The core's functions, which this satellite calls through the core's table. Owns nothing.
  */
 #ifndef HOMEFREE_SATELLITES_PROFILE_PROFILE_CORE_H
 #define HOMEFREE_SATELLITES_PROFILE_PROFILE_CORE_H

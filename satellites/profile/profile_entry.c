@@ -45,7 +45,7 @@ static int begin_profile(size_t mean_bytes)
     pthread_mutex_lock(&switching);
     int error = on ? -EBUSY : hf_profile_samples_begin(mean_bytes) ? 0 : -ENOMEM;
     if (error == 0)
-        error = hf_heap_sample(&sample_functions, mean_bytes);
+        error = hf_core()->sample(&sample_functions, mean_bytes);
     on |= error == 0;
     pthread_mutex_unlock(&switching);
     pthread_mutex_unlock(&reading);
@@ -55,7 +55,7 @@ static int begin_profile(size_t mean_bytes)
 static int end_profile(void)
 {
     pthread_mutex_lock(&switching);
-    const int error = on ? hf_heap_sample(&sample_functions, 0) : -EINVAL;
+    const int error = on ? hf_core()->sample(&sample_functions, 0) : -EINVAL;
     if (error == 0)
         on = false;
     pthread_mutex_unlock(&switching);

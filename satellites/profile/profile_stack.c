@@ -31,8 +31,8 @@ void hf_profile_stack_begin(void)
 {
     if (__atomic_load_n(&knows_python, __ATOMIC_ACQUIRE))
         return;
-    const struct hf_cpython *cpython = hf_cpython_find(NULL);
-    if (cpython != NULL && hf_python_frames_start(cpython))
+    const struct hf_cpython *cpython = hf_core()->cpython_find(NULL);
+    if (cpython != NULL && hf_python_frames_start(cpython, hf_core()->cpython_attached))
         __atomic_store_n(&knows_python, true, __ATOMIC_RELEASE);
 }
 

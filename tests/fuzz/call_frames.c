@@ -42,6 +42,11 @@ bool hf_maps_read(const void *address, void *buffer, size_t size)
     return true;
 }
 
+bool hf_maps_has(const void *address, size_t size)
+{
+    return lies_in(address, size, stack, sizeof stack);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct {

@@ -3,7 +3,8 @@
 
 As pyperf does it, with the rivals in turn: each sample is a fresh process of worker.py, a round is
 one sample of each rival (every other round backwards), with the same hash seed for all of a round.
-A figure is the median of the rounds' own ratios to stock; in parentheses are the quartiles. The
+A figure is the median of the rounds' own ratios to stock, or to --base (so what a profile costs is
+`--base full --how full+profile`); in parentheses are the quartiles. The
 exit status is 0 also when a figure is missed, and 1 only when something could not be measured.
 
     python_bench.py --package DIR [--python FILE] [--rounds N] [--only WORK,...] [--json]
@@ -35,6 +36,8 @@ NEEDS_NUMPY = ("numpy_arrays", "numpy_large")
 SETTLE, REPEATS = 3, 25
 # install() uses "arena"; of the other ways, those without a figure are only reported.
 WANTED_EACH, WANTED_MEAN = {"arena": 1.02}, {"arena": 0.98, "full": 1.00}
+PROFILED = "+profile"
+WANTED_PROFILED = 1.01  # to the same without
 # CPython's own ways to have another allocator: values of PYTHONMALLOC.
 OF_CPYTHON = ("malloc", "mimalloc")
 CALLGRIND_LOOPS = (2, 6)
@@ -110,7 +113,7 @@ def instructions(options, how, work):
 
 def measure(options, say=lambda text, passing=False: None):
     """{work: {how: [values]}}; say: told how far it is."""
-    rivals = ["stock", *options.how.split(",")]
+    rivals = [options.base, *options.how.split(",")]
     values = {work: {how: [] for how in rivals} for work in options.works}
     if options.callgrind:
         for work in options.works:
@@ -127,14 +130,14 @@ def measure(options, say=lambda text, passing=False: None):
     return values
 
 
-def summary(values):
-    """{how: {work: (median, quartile, quartile)}} of the ratios to stock Python."""
+def summary(values, base="stock"):
+    """{how: {work: (median, quartile, quartile)}} of the ratios to stock Python, or another way."""
     table = {}
     for work, rivals in values.items():
         for how, mine in rivals.items():
-            if how == "stock":
+            if how == base:
                 continue
-            ratios = [a / b for a, b in zip(mine, rivals["stock"])]
+            ratios = [a / b for a, b in zip(mine, rivals[base])]
             low, _, high = statistics.quantiles(ratios, n=4) if len(ratios) > 1 else ratios * 3
             table.setdefault(how, {})[work] = (statistics.median(ratios), low, high)
     return table
@@ -144,11 +147,11 @@ def verdict(value, wanted):
     return "" if wanted is None else "ok" if value <= wanted else "missed"
 
 
-def print_table(values, table, unit):
+def print_table(values, table, unit, base):
     hows = list(table)
-    lines = [["work", "stock", *(cell for how in hows for cell in (how, ""))]]
+    lines = [["work", base, *(cell for how in hows for cell in (how, ""))]]
     for work, rivals in values.items():
-        stock = statistics.median(rivals["stock"])
+        stock = statistics.median(rivals[base])
         line = [TITLES[work], f"{stock * 1e3:.3f} ms" if unit == "s" else f"{stock:.0f}"]
         for how in hows:
             ratio, low, high = table[how][work]
@@ -158,7 +161,8 @@ def print_table(values, table, unit):
     line = ["geometric mean", ""]
     for how in hows:
         mean = geometric_mean(table[how])
-        line += [f"{mean:.3f}", verdict(mean, WANTED_MEAN.get(how))]
+        wanted = WANTED_PROFILED if how == base + PROFILED else WANTED_MEAN.get(how)
+        line += [f"{mean:.3f}", verdict(mean, wanted)]
     lines.append(line)
     widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
     for line in lines:
@@ -192,8 +196,10 @@ def arguments():
     parser.add_argument(
         "--how",
         default="arena,full",
-        help="beside stock: route, arena, full; malloc, mimalloc for PYTHONMALLOC (%(default)s)",
+        help="beside stock: route, arena, full, and these with +profile; malloc, mimalloc for "
+        "PYTHONMALLOC (%(default)s)",
     )
+    parser.add_argument("--base", default="stock", help="what they are compared with (%(default)s)")
     parser.add_argument("--cpu", type=int, default=os.cpu_count() - 1, help="-1: any")
     parser.add_argument("--callgrind", action="store_true", help="count instructions instead")
     parser.add_argument("--json", action="store_true", help="a JSON document instead of the table")
@@ -231,7 +237,7 @@ def main():
     except (Unmeasurable, subprocess.TimeoutExpired, OSError) as error:
         print(f"could not measure: {error}", file=sys.stderr)
         return 1
-    table = summary(values)
+    table = summary(values, options.base)
     if options.json:
         document = {
             "version": 1,
@@ -242,7 +248,7 @@ def main():
         }
         print(json.dumps(document, indent=2))
     else:
-        print_table(values, table, "instructions" if options.callgrind else "s")
+        print_table(values, table, "instructions" if options.callgrind else "s", options.base)
     return 0
 
 

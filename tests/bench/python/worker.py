@@ -2,7 +2,8 @@
 
 Usage: worker.py HOW WORK SETTLE REPEATS LOOPS
 
-HOW is "stock", "route" (libhomefree is loaded and no more), or install()'s "arena" or "full".
+HOW is "stock", "route" (libhomefree is loaded and no more), or install()'s "arena" or "full"; with
+"+profile" behind it, a profile at the usual rate goes on.
 Another allocator, which the environment chooses, is "stock" here. Prints the least processor time
 of one loop in seconds, with that of the processes that it started and waited for: other work on
 the machine makes a repeat slower and never faster. Before that, SETTLE loops are run that do not
@@ -23,12 +24,15 @@ def processor_time():
 
 
 def start(how):
-    if how == "route":
-        import homefree  # noqa: F401
-    elif how != "stock":
-        import homefree
+    how, _, profiled = how.partition("+")
+    if how == "stock":
+        return
+    import homefree
 
+    if how != "route":
         assert homefree.install(python=how).python == how
+    if profiled:
+        homefree.profile_begin()
 
 
 def main():
