@@ -22,7 +22,8 @@ void hf_profile_samples_drop(bool (*gone)(void *context, const void *block), voi
 /* Behind the highest number of a sample. */
 uint32_t hf_profile_samples_end(void);
 
-/* The first live sample from a number on and below another, and the number; false: there is none. */
+/* The first live sample from a number on and below another, and the number; false: there is none.
+ */
 bool hf_profile_samples_next(uint32_t *number, uint32_t below, struct hf_book_sample *out);
 
 #endif

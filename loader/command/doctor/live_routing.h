@@ -30,7 +30,7 @@ struct hf_live_routing {
     const char *why;
     size_t heap; /* the object that is the heap; SIZE_MAX: none */
     uint64_t reserved;
-    uint64_t blocks; /* address of what describes the heap's books (live_heap.h) */
+    uint64_t blocks;  /* address of what describes the heap's books (live_heap.h) */
     uint64_t profile; /* the same of its profile (live_profile.h) */
     struct hf_live_allocator *allocators;
     size_t allocators_count;
