@@ -35,7 +35,7 @@ static NO_INLINE void *malloc_watched(size_t size, const void *caller)
     return ptr;
 }
 
-static NO_INLINE void *malloc_slower(size_t size)
+static NO_INLINE void *malloc_slow(size_t size)
 {
     struct hf_pass pass;
     if (HF_UNLIKELY(hf_forward != NULL))
@@ -59,15 +59,15 @@ static NO_INLINE void *malloc_slower(size_t size)
     return ptr;
 }
 
-/* Every step is a jump. */
-static NO_INLINE void *malloc_slow(size_t size)
+/* Not with hf_malloc's own local heap and class: keeping them would be an instruction there. */
+static NO_INLINE void *malloc_small_slow(size_t size)
 {
-    if (hf_samples_are_on() && HF_LIKELY(size <= HF_LARGEST)) {
+    if (hf_samples_are_on()) {
         void *ptr = hf_samples_take(hf_local_get(), hf_class_of(size), size);
         if (HF_LIKELY(ptr != NULL))
             return ptr;
     }
-    return malloc_slower(size);
+    return malloc_slow(size);
 }
 
 void *hf_malloc(size_t size)
@@ -75,7 +75,7 @@ void *hf_malloc(size_t size)
     if (HF_UNLIKELY(size > HF_LARGEST))
         return malloc_slow(size);
     void *ptr = hf_small_take(hf_local_get(), hf_class_now(size));
-    return HF_LIKELY(ptr != NULL) ? ptr : malloc_slow(size);
+    return HF_LIKELY(ptr != NULL) ? ptr : malloc_small_slow(size);
 }
 
 static NO_INLINE void *aligned_counted(size_t alignment, size_t size)
