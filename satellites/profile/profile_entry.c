@@ -2,9 +2,9 @@
 /*
  * What the core calls of this satellite: a profile's beginning and end, and its samples.
  *
- * Owns whether one goes on, and two locks: the book's, which who visits samples holds, and who
- * begins a profile and finds it taken gives up; and below it that of switching, above the fork gate
- * and the lock of profile_samples.h.
+ * Owns whether one goes on, and two locks. The book's, which whoever visits samples holds while the
+ * visitor runs, is only ever tried, also by who begins a profile. Below it comes that of switching,
+ * above the fork gate and the lock of profile_samples.h.
  */
 #include "alloc/base/fork_lock.h"
 #include "alloc/base/satellite.h"
