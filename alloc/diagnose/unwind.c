@@ -104,9 +104,7 @@ static void leave_all(struct walk *walk, struct hf_frame frame)
 
 static __attribute__((noinline)) void follow_carefully(struct walk *walk)
 {
-    ucontext_t here;
-    if (getcontext(&here) == 0)
-        leave_all(walk, hf_frame_of(&here));
+    leave_all(walk, hf_frame_here());
 }
 
 size_t hf_unwind_interrupted(const void *context, const void *frames[HF_UNWIND_MAX])
@@ -194,34 +192,14 @@ bool hf_unwind_guard(void (*work)(void *), void *argument)
     return whole;
 }
 
-/* Where a thread was interrupted; NULL if this machine's registers are not known here. */
-struct place {
-    const void *code, *stack;
-};
-static struct place interrupted_at(const ucontext_t *thread)
-{
-#if defined(__x86_64__)
-    const greg_t *registers = thread->uc_mcontext.gregs;
-    return (struct place){(const void *)(uintptr_t)registers[REG_RIP],
-                          (const void *)(uintptr_t)registers[REG_RSP]};
-#elif defined(__aarch64__)
-    return (struct place){(const void *)(uintptr_t)thread->uc_mcontext.pc,
-                          (const void *)(uintptr_t)thread->uc_mcontext.sp};
-#else
-    (void)thread;
-    return (struct place){NULL, NULL};
-#endif
-}
-
 void hf_unwind_recover(const void *context)
 {
     struct walk *walk = current;
     const ucontext_t *thread = context;
-    const struct place place = interrupted_at(thread);
+    const struct hf_frame frame = hf_frame_of(context);
     /* A handler of the program may have interrupted the walk, and crashed or left it. */
-    if (walk == NULL || (uintptr_t)walk - (uintptr_t)place.stack > STACK_NEEDED ||
-        walk->self != walk ||
-        hf_dynlink_find_fast(place.code) != hf_dynlink_find_fast(&end_of_stack))
+    if (walk == NULL || (uintptr_t)walk - frame.stack > STACK_NEEDED || walk->self != walk ||
+        hf_dynlink_find_fast((const void *)frame.code) != hf_dynlink_find_fast(&end_of_stack))
         return;
     (void)pthread_sigmask(SIG_SETMASK, &thread->uc_sigmask, NULL);
     siglongjmp(walk->resume, 1);
