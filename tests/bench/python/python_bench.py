@@ -4,7 +4,7 @@
 As pyperf does it, with the rivals in turn: each sample is a fresh process of worker.py, a round is
 one sample of each rival (every other round backwards), with the same hash seed for all of a round.
 A figure is the median of the rounds' own ratios to stock, or to --base (so what a profile costs is
-`--base full --how full+profile`); in parentheses are the quartiles. The
+`--base arena --how arena+profile`); in parentheses are the quartiles. The
 exit status is 0 also when a figure is missed, and 1 only when something could not be measured.
 
     python_bench.py --package DIR [--python FILE] [--rounds N] [--only WORK,...] [--json]
