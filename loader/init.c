@@ -30,6 +30,7 @@
 #include "loader/interpose/routed.h"
 #include "loader/interpose/stubs.h"
 #include "loader/record/process_record.h"
+#include "loader/satellites/background_api.h"
 #include "loader/satellites/interpreters_api.h"
 #include "loader/satellites/profile_api.h"
 
@@ -49,6 +50,7 @@ __attribute__((constructor(101))) static void start_libhomefree(void)
     hf_instance_offer_python(hf_python_install, hf_python_uninstall, hf_python_share);
     hf_interpreters_offer();
     hf_profile_offer();
+    hf_background_offer();
 
     /* All of alloc/: sealed tables, the heap, the targets of foreign pointers. */
     hf_alloc_start_stages();
@@ -75,6 +77,7 @@ __attribute__((constructor(101))) static void start_libhomefree(void)
 
     /* Opens a satellite, if an option asks for it. */
     hf_profile_start();
+    hf_background_as_asked();
 }
 
 void hf_start_early(void)

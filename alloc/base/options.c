@@ -31,7 +31,9 @@ static const char *const adoption_choices[] = {"none", "all", "PATTERNS"};
 static const char *const reaction_choices[] = {"fatal", "ignore"};
 static const char *const homeless_choices[] = {"fatal", "leak"};
 static const char *const checks_choices[] = {"default", "hardened", "full"};
+static const char *const ondemand_choices[] = {"auto", "on", "off"};
 static const char *const file_choices[] = {"auto", "PATH"};
+static const char *const output_choices[] = {"off", "PATH"};
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
@@ -43,7 +45,9 @@ static const struct hf_option_choice choices[] = {
     {"reaction", reaction_choices, COUNT(reaction_choices)},
     {"homeless", homeless_choices, COUNT(homeless_choices)},
     {"checks", checks_choices, COUNT(checks_choices)},
+    {"ondemand", ondemand_choices, COUNT(ondemand_choices)},
     {"file", file_choices, COUNT(file_choices)},
+    {"output", output_choices, COUNT(output_choices)},
 };
 
 const struct hf_option_choice *hf_option_choice_of(const struct hf_option_row *row)

@@ -14,15 +14,18 @@
 
 /* Values of adopt, and the room for file patterns. */
 enum { HF_ADOPT_NONE, HF_ADOPT_ALL, HF_ADOPT_PATTERNS, HF_PATTERNS_MAX = 1024 };
-/* Values of cuda, and the room for a path. */
-enum { HF_CUDA_AUTO, HF_CUDA_PATH, HF_PATH_MAX = 1024 };
+/* Values of cuda and last_words, and the room for a path. */
+enum { HF_FILE_NONE, HF_FILE_PATH, HF_PATH_MAX = 1024 };
+/* Values of background. */
+enum { HF_BACKGROUND_AUTO, HF_BACKGROUND_ON, HF_BACKGROUND_OFF };
 
 struct hf_options {
 #define HF_OPTION(name, type, preset, minimum, maximum, unit, help) uint64_t name;
 #include "alloc/base/options.def"
 #undef HF_OPTION
     char adopt_patterns[HF_PATTERNS_MAX]; /* with HF_ADOPT_PATTERNS: as they were given */
-    char cuda_path[HF_PATH_MAX];          /* with HF_CUDA_PATH */
+    char cuda_path[HF_PATH_MAX];          /* with HF_FILE_PATH */
+    char last_words_path[HF_PATH_MAX];    /* the same */
 };
 
 /* Values of static_free. */

@@ -85,13 +85,13 @@ static bool parse_patterns(struct span value, struct hf_options *options, uint64
 }
 
 /* A relative path would name another file in another directory, and a bare name is searched for. */
-static bool parse_path(struct span value, struct hf_options *options, uint64_t *out)
+static bool parse_path(struct span value, char path[HF_PATH_MAX], uint64_t *out)
 {
-    if (value.length == 0 || value.start[0] != '/' || value.length >= sizeof options->cuda_path)
+    if (value.length == 0 || value.start[0] != '/' || value.length >= HF_PATH_MAX)
         return false;
-    memset(options->cuda_path, 0, sizeof options->cuda_path);
-    memcpy(options->cuda_path, value.start, value.length);
-    *out = HF_CUDA_PATH;
+    memset(path, 0, HF_PATH_MAX);
+    memcpy(path, value.start, value.length);
+    *out = HF_FILE_PATH;
     return true;
 }
 
@@ -105,8 +105,11 @@ static bool parse_value(const struct hf_option_row *row, struct span value,
         parsed = (parse_choice(value, choice, &number) && number != HF_ADOPT_PATTERNS) ||
                  parse_patterns(value, options, &number);
     else if (strcmp(row->type, "file") == 0)
-        parsed = (parse_choice(value, choice, &number) && number != HF_CUDA_PATH) ||
-                 parse_path(value, options, &number);
+        parsed = (parse_choice(value, choice, &number) && number != HF_FILE_PATH) ||
+                 parse_path(value, options->cuda_path, &number);
+    else if (strcmp(row->type, "output") == 0)
+        parsed = (parse_choice(value, choice, &number) && number != HF_FILE_PATH) ||
+                 parse_path(value, options->last_words_path, &number);
     else if (choice != NULL)
         parsed = parse_choice(value, choice, &number);
     else

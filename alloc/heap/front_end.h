@@ -209,6 +209,11 @@ struct hf_sample_functions {
  * ever. Returns 0, -EAGAIN if another thread's fork takes long, or -EPERM if the system refuses to
  * make a table writable. In the copy that is the heap. */
 int hf_heap_sample(const struct hf_sample_functions *functions, size_t mean);
+/* What a thread that looks on has found, and done: somebody takes slow paths; nothing worth it is
+ * unused; the time has not paid for it yet; it has been given back. */
+enum hf_look { HF_LOOK_BUSY, HF_LOOK_NOTHING, HF_LOOK_EARLY, HF_LOOK_GIVEN };
+/* Gives back as hf_heap_trim() does if no slow path has begun for so many nanoseconds. */
+enum hf_look hf_heap_look(uint64_t quiet);
 
 /* Heaps of one's own and the walk (homefree/heap.h); NULL if there are none. */
 struct hf_heap;

@@ -111,6 +111,14 @@ void hf_instance_offer_profile(const struct hf_profile_functions *profile)
     hf_seal_close(&seal);
 }
 
+void hf_instance_offer_background(const struct hf_background_functions *background)
+{
+    struct hf_seal seal;
+    hf_seal_open_to_start(&seal);
+    calls.it.functions.background = background;
+    hf_seal_close(&seal);
+}
+
 /* ---- what the copy becomes ---- */
 
 void hf_instance_become_heap(const struct hf_instance_functions *functions)

@@ -76,6 +76,8 @@ struct hf_instance_functions {
     const struct hf_heaps_functions *(*heaps)(void);
     int (*trim)(hf_trim_visitor *visit, void *context);
     const struct hf_profile_functions *profile; /* loader/satellites/profile_tables.h */
+    /* loader/satellites/background_tables.h */
+    const struct hf_background_functions *background;
 };
 
 /*
@@ -130,5 +132,6 @@ void hf_instance_offer_python(int (*install)(const struct hf_python_options *,
                               int (*share)(const void *, struct hf_release **));
 void hf_instance_offer_interpreters(const struct hf_interpreters_functions *interpreters);
 void hf_instance_offer_profile(const struct hf_profile_functions *profile);
+void hf_instance_offer_background(const struct hf_background_functions *background);
 
 #endif

@@ -205,6 +205,13 @@ bool hf_pages_due(uint64_t *late)
     return true;
 }
 
+uint64_t hf_pages_idle(void)
+{
+    const uint64_t now = hf_clock(CLOCK_MONOTONIC_COARSE);
+    const uint64_t ends = __atomic_load_n(&window_ends, __ATOMIC_RELAXED);
+    return now > ends ? now - ends : 0;
+}
+
 void hf_pages_settle(void)
 {
     const uint64_t now = hf_clock(CLOCK_MONOTONIC_COARSE);

@@ -48,6 +48,8 @@ void hf_pages_purge(void);
 #define HF_PAGES_WINDOW ((uint64_t)20000000)
 bool hf_pages_due(uint64_t *late);
 void hf_pages_settle(void);
+/* Nanoseconds since the last window ended, in which somebody asked; 0 within one. */
+uint64_t hf_pages_idle(void);
 /* A thread has ended, and nobody may come along later: much that is unused goes back at once. */
 void hf_pages_leave(void);
 

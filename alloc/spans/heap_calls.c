@@ -237,6 +237,16 @@ int hf_heap_trim(void)
     return 0;
 }
 
+enum hf_look hf_heap_look(uint64_t quiet)
+{
+    struct hf_pass pass;
+    if (!hf_gate_enter(&pass))
+        return HF_LOOK_BUSY;
+    const enum hf_look look = hf_tick_look(quiet);
+    hf_gate_leave(&pass);
+    return look;
+}
+
 /* ---- starting ---- */
 
 bool hf_heap_boot(enum hf_checks checks)

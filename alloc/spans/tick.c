@@ -5,6 +5,7 @@
 #include "alloc/spans/tick.h"
 
 #include "alloc/base/clock.h"
+#include "alloc/heap/resume.h"
 #include "alloc/pages/pages.h"
 #include "alloc/spans/between.h"
 #include "alloc/spans/large.h"
@@ -24,6 +25,8 @@
 #define UNMAPPED ((uint64_t)30 * 64)  /* nanoseconds a KiB */
 #define FAULTED  ((uint64_t)30 * 500) /* the same */
 #define LEAST    ((size_t)1 << 20)    /* less, or less a part of what is live, is too little */
+/* What is kept for reuse in any program that has done something. */
+#define LOOK_LEAST ((size_t)256 << 10)
 enum { SPANS, LARGE, KINDS, WINDOWS = 4, PART = 4 };
 
 /* All are atomic. */
@@ -35,6 +38,7 @@ static struct {
 static unsigned windows;              /* ended */
 static uint64_t earning_from;         /* the time since then pays for it */
 static uint64_t earning_from_for_end; /* the same for a last thread's end, four times */
+static uint64_t earning_from_for_look;
 
 static size_t live(int kind)
 {
@@ -72,6 +76,8 @@ void hf_tick(void)
     hf_large_trim();
     hf_spans_trim(false);
     hf_pages_settle();
+    if (HF_UNLIKELY(hf_resume_is_due()) && hf_local_own() != NULL) /* else it may hold a lock */
+        hf_resume();
 }
 
 void hf_tick_empty(void)
@@ -84,15 +90,24 @@ void hf_tick_empty(void)
     hf_pages_purge();
 }
 
-/* False: too little, or too early. `warm`: bytes in spans that wait for another thread. */
-static bool give_back(size_t warm, uint64_t *earning, unsigned times)
+/* Bytes that a give-back may find; of which in spans that wait for another thread: `warm`. */
+static size_t bytes_unused(size_t warm)
+{
+    return hf_pages_unused() + hf_units_dirty() + hf_large_cache_kept() + warm;
+}
+
+static bool is_little(size_t unused)
+{
+    return unused < LEAST || unused < (live(SPANS) + live(LARGE)) / PART;
+}
+
+/* False: too early. */
+static bool give_back(size_t unused, uint64_t *earning, unsigned times)
 {
     const uint64_t clock = hf_clock(CLOCK_MONOTONIC_COARSE);
     const uint64_t from = __atomic_load_n(earning, __ATOMIC_RELAXED);
-    const size_t unused = hf_pages_unused() + hf_units_dirty() + hf_large_cache_kept() + warm;
     const uint64_t costs = unused / 1024 * (UNMAPPED + FAULTED) * times;
-    if (unused < LEAST || unused < (live(SPANS) + live(LARGE)) / PART ||
-        clock < from + unused / 1024 * UNMAPPED)
+    if (clock < from + unused / 1024 * UNMAPPED)
         return false;
     hf_tick_empty();
     /* What has been earned is good for a second time, as the program goes on to leave. */
@@ -108,8 +123,10 @@ void hf_tick_freed(void)
         if (HF_LIKELY(now >= __atomic_load_n(&kinds[kind].least, __ATOMIC_RELAXED)))
             continue;
         __atomic_store_n(&kinds[kind].least, now, __ATOMIC_RELAXED);
-        if (HF_UNLIKELY(now < __atomic_load_n(&kinds[kind].limit, __ATOMIC_RELAXED)) &&
-            give_back(0, &earning_from, 1))
+        if (HF_LIKELY(now >= __atomic_load_n(&kinds[kind].limit, __ATOMIC_RELAXED)))
+            continue;
+        const size_t unused = bytes_unused(0);
+        if (!is_little(unused) && give_back(unused, &earning_from, 1))
             __atomic_store_n(&kinds[kind].limit, now / 2, __ATOMIC_RELAXED);
     }
 }
@@ -119,10 +136,23 @@ void hf_tick_at_end(bool last)
     hf_tick();
     /* On a busy machine, the process has had only a part of the time; how much, the kernel would
      * say, which a sandbox may forbid. */
-    if (last && give_back(hf_spans_warm(), &earning_from_for_end, 4))
-        return;
+    if (last) {
+        const size_t unused = bytes_unused(hf_spans_warm());
+        if (!is_little(unused) && give_back(unused, &earning_from_for_end, 4))
+            return;
+    }
     hf_spans_trim_much();
     hf_pages_leave();
+}
+
+enum hf_look hf_tick_look(uint64_t quiet)
+{
+    if (hf_pages_idle() < quiet)
+        return HF_LOOK_BUSY;
+    const size_t unused = bytes_unused(hf_spans_warm());
+    if (unused < LOOK_LEAST)
+        return HF_LOOK_NOTHING;
+    return give_back(unused, &earning_from_for_look, 1) ? HF_LOOK_GIVEN : HF_LOOK_EARLY;
 }
 
 void hf_tick_reset_in_child(void)

@@ -6,6 +6,8 @@
 #ifndef HOMEFREE_ALLOC_SPANS_TICK_H
 #define HOMEFREE_ALLOC_SPANS_TICK_H
 
+#include "alloc/heap/front_end.h"
+
 #include <stdbool.h>
 
 /* Does so once in each window of time; otherwise reads a coarse clock. Inside the gate, without a
@@ -22,6 +24,10 @@ void hf_tick_at_end(bool last);
 
 /* All that is unused goes back at once, but for what other threads have at hand. */
 void hf_tick_empty(void);
+
+/* For a thread of homefree's own that does nothing but look: what is unused goes back once no slow
+ * path has begun for `quiet` nanoseconds and the time since the last give-back pays for it. */
+enum hf_look hf_tick_look(uint64_t quiet);
 
 /* In a forked child, whose first give-back need not be earned either. */
 void hf_tick_reset_in_child(void);

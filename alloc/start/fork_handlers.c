@@ -10,6 +10,7 @@
 #include "alloc/base/satellite.h"
 #include "alloc/heap/fork_gate.h"
 #include "alloc/heap/front_end.h"
+#include "alloc/heap/resume.h"
 #include "alloc/owner/hosted.h"
 #include "alloc/space/space_calls.h"
 
@@ -59,6 +60,7 @@ static void in_child(void)
     hf_heap_reset_in_child();
     hf_gate_open_in_child();
     hf_spaces_in_child();
+    hf_resume_in_child();
     catch_up();
     errno = saved_errno;
 }

@@ -13,6 +13,8 @@
 
 _Static_assert(HF_FOREIGN_MAX < 256, "a page's number is a byte");
 
+struct hf_live_trim hf_live_trim;
+
 HF_API extern const struct hf_live_state hf_live_state;
 const struct hf_live_state hf_live_state = {
     .magic = HF_LIVE_MAGIC,
@@ -26,4 +28,5 @@ const struct hf_live_state hf_live_state = {
     .foreign = &hf_foreign_live,
     .blocks = &hf_blocks_live,
     .profile = &hf_profile_live,
+    .trim = &hf_live_trim,
 };

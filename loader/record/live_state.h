@@ -11,6 +11,9 @@
  * has that permission learns nothing new. The tables are those that routing works with: stubs find
  * their originals in them without a lock, so they are consistent at any moment.
  *
+ * One table is written to from outside: what `homefree trim --pid` asks for, and only in a process
+ * that has a thread which looks there (live_trim.h).
+ *
  * A reader checks the magic, version and size, bounds every number, and trusts nothing: the process
  * is hostile.
  *
@@ -20,6 +23,7 @@
 #define HOMEFREE_LOADER_RECORD_LIVE_STATE_H
 
 #include "alloc/base/live_tables.h"
+#include "loader/record/live_trim.h"
 
 #define HF_LIVE_MAGIC   "homefree live\n"
 #define HF_LIVE_VERSION 4
@@ -38,6 +42,10 @@ struct hf_live_state {
     const struct hf_live_foreign *foreign;
     const struct hf_live_blocks *blocks;
     const struct hf_live_profile *profile;
+    struct hf_live_trim *trim; /* live_trim.h */
 };
+
+/* Where requests to trim are written. */
+extern struct hf_live_trim hf_live_trim __attribute__((visibility("hidden")));
 
 #endif

@@ -209,14 +209,14 @@ static void parse_cuda(void *unused)
 {
     (void)unused;
     struct hf_options options = hf_options;
-    must(options.cuda == HF_CUDA_AUTO && options.cuda_path[0] == '\0');
+    must(options.cuda == HF_FILE_NONE && options.cuda_path[0] == '\0');
     hf_options_parse("cuda:/opt/a directory/libcudart:1.so", &options);
-    must(options.cuda == HF_CUDA_PATH);
+    must(options.cuda == HF_FILE_PATH);
     must(strcmp(options.cuda_path, "/opt/a directory/libcudart:1.so") == 0);
     hf_options_parse("cuda:/b", &options);
-    must(options.cuda == HF_CUDA_PATH && strcmp(options.cuda_path, "/b") == 0);
+    must(options.cuda == HF_FILE_PATH && strcmp(options.cuda_path, "/b") == 0);
     hf_options_parse("cuda:auto", &options);
-    must(options.cuda == HF_CUDA_AUTO);
+    must(options.cuda == HF_FILE_NONE);
 }
 
 START_TEST(a_file)

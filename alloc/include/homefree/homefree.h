@@ -19,6 +19,7 @@
  *   homefree/profile.h   which code has how much of the heap, by samples
  *   homefree/stats.h     the heap's counters
  *   homefree/trim.h      giving unused memory back to the system
+ *   homefree/pressure.h  memory that becomes scarce, and a thread that looks
  *   homefree/host.h      CPython's and NumPy's allocators
  *   homefree/doctor.h    the facts that `homefree doctor` shows
  *   homefree/diagnose.h  what diagnostics mode finds
@@ -41,6 +42,7 @@
 #include <homefree/host.h>
 #include <homefree/libc.h>
 #include <homefree/owner.h>
+#include <homefree/pressure.h>
 #include <homefree/private.h>
 #include <homefree/profile.h>
 #include <homefree/route.h>

@@ -228,7 +228,7 @@ static int find(void)
     const int loaded = try_loaded();
     if (loaded != -ENOENT && loaded != -EAGAIN)
         return loaded;
-    const bool is_named = hf_options.cuda == HF_CUDA_PATH;
+    const bool is_named = hf_options.cuda == HF_FILE_PATH;
     const int result = is_named ? try_file(hf_options.cuda_path) : try_sonames();
     if (result != -ENOENT && result != -EAGAIN)
         return result;

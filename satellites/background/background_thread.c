@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * See background_thread.h.
+ *
+ * What it does not do: allocate from the heap, so that it has no part of it; handle signals; keep
+ * the process alive when all other threads have ended; work while exit(3) takes things apart.
+ */
+#include "satellites/background/background_thread.h"
+
+#include "alloc/base/fatal.h"
+#include "alloc/base/fork_lock.h"
+#include "satellites/background/background_core.h"
+#include "satellites/background/pressure_watches.h"
+#include "satellites/background/trim_requests.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum { STACK = 256 << 10, IDLE = 1000, BUSY = 500 }; /* bytes; milliseconds between two looks */
+#define QUIET ((uint64_t)400000000)                  /* without a slow path: the process is idle */
+
+static pthread_mutex_t HF_FORK_LOCK lock = PTHREAD_MUTEX_INITIALIZER;
+static bool runs;           /* lock */
+static pthread_t self;      /* once it runs */
+static uint32_t is_working; /* atomic, a futex: it may be inside another allocator */
+static bool exiting;        /* atomic: exit(3) has begun */
+
+/* ---- when all others have ended ---- */
+
+/* The first thread of a process may end before others; then the kernel keeps its name alone, not
+ * its program. A process has ended when the last of the others has. */
+static bool is_alone(void)
+{
+    enum { OF_A_DIRECTORY = 2, THE_FIRST_AND_THIS = 2 };
+    struct stat tasks;
+    char first;
+    return readlink("/proc/self/exe", &first, 1) < 0 && errno == ENOENT &&
+           stat("/proc/self/task", &tasks) == 0 &&
+           tasks.st_nlink == OF_A_DIRECTORY + THE_FIRST_AND_THIS;
+}
+
+/* ---- looking ---- */
+
+/* Returns in how many milliseconds to look again, and whether somebody wants to know of pressure.
+ */
+static int look(bool *watches)
+{
+    hf_trim_requests_answer();
+    const int pause = hf_core()->look(QUIET) == HF_LOOK_BUSY ? BUSY : IDLE;
+    const int sooner = hf_watches_look();
+    *watches = sooner >= 0;
+    return *watches && sooner < pause ? sooner : pause;
+}
+
+static void wait(int milliseconds, bool watches)
+{
+    struct pollfd file = {.fd = watches ? hf_watches_stalls() : -1, .events = POLLPRI};
+    if (poll(&file, file.fd >= 0 ? 1 : 0, milliseconds) > 0)
+        hf_watches_stalled(file.revents);
+}
+
+static void *run(void *unused)
+{
+    (void)unused;
+    (void)prctl(PR_SET_NAME, "homefree");
+    hf_trim_requests_listen();
+    while (!is_alone()) {
+        __atomic_store_n(&is_working, 1, __ATOMIC_SEQ_CST);
+        bool watches = false;
+        const int pause = __atomic_load_n(&exiting, __ATOMIC_SEQ_CST) ? IDLE : look(&watches);
+        __atomic_store_n(&is_working, 0, __ATOMIC_SEQ_CST);
+        if (__atomic_load_n(&exiting, __ATOMIC_SEQ_CST)) {
+            (void)syscall(SYS_futex, &is_working, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+            break;
+        }
+        wait(pause, watches);
+    }
+    return NULL;
+}
+
+/* exit(3): other libraries' destructors come next. It waits, but not for long: they may wait for
+ * what this thread holds. */
+__attribute__((destructor)) static void end(void)
+{
+    const struct timespec longest = {.tv_sec = 1};
+    __atomic_store_n(&exiting, true, __ATOMIC_SEQ_CST);
+    if (runs && !pthread_equal(self, pthread_self()) &&
+        __atomic_load_n(&is_working, __ATOMIC_SEQ_CST) != 0)
+        (void)syscall(SYS_futex, &is_working, FUTEX_WAIT_PRIVATE, 1, &longest, NULL, 0);
+}
+
+/* ---- starting ---- */
+
+static void warn(int error)
+{
+    static bool warned;
+    struct hf_text text;
+    if (warned)
+        return;
+    warned = true;
+    hf_text_begin(&text);
+    hf_text_add(&text, "cannot start the thread that gives unused memory back: ");
+    hf_text_add(&text, strerror(error));
+    hf_text_add(&text,
+                "; the process goes on without it; raise the limits on threads (ulimit -u, the "
+                "cgroup's pids.max), or leave out what asks for it (HOMEFREE_CONF=background:off)");
+    hf_text_write(&text);
+}
+
+/* It has all signals blocked from its first moment on. */
+static int make(void)
+{
+    pthread_attr_t attributes;
+    sigset_t all, before;
+    int error = pthread_attr_init(&attributes);
+    if (error != 0)
+        return error;
+    (void)pthread_attr_setstacksize(&attributes, STACK);
+    (void)pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+    error = pthread_create(&self, &attributes, run, NULL);
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    (void)pthread_attr_destroy(&attributes);
+    return error;
+}
+
+int hf_background_thread_start(void)
+{
+    int error = 0;
+    pthread_mutex_lock(&lock);
+    if (!runs) {
+        error = make();
+        runs = error == 0;
+        if (error != 0)
+            warn(error);
+    }
+    pthread_mutex_unlock(&lock);
+    return -error;
+}
+
+void hf_background_thread_left(void)
+{
+    runs = false;
+    is_working = 0;
+    hf_trim_requests_left();
+    hf_watches_left();
+}
