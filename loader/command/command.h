@@ -36,6 +36,7 @@ hf_command_run hf_command_inspect;
 hf_command_run hf_command_report;
 hf_command_run hf_command_run_program;
 hf_command_run hf_command_test;
+hf_command_run hf_command_trim;
 
 /*
  * Prints one line "<who>: <message>" on stderr. The message may contain names from outside; text.h

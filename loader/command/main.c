@@ -27,6 +27,7 @@ static const struct {
     {"report", hf_command_report, "show what a diagnosed process recorded"},
     {"run", hf_command_run_program, "run a program with the whole process on the heap"},
     {"test", hf_command_test, "prove that an extension module's memory crashes no host"},
+    {"trim", hf_command_trim, "make a running process give back the memory that it does not use"},
 };
 
 enum { COMMAND_COUNT = sizeof commands / sizeof commands[0] };

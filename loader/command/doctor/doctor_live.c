@@ -457,3 +457,11 @@ bool hf_doctor_live_profile(const struct hf_live_process *process, hf_live_profi
     forget(&collecting);
     return good;
 }
+
+uint64_t hf_doctor_live_trim(const struct hf_live_process *process, const char **why)
+{
+    struct collecting collecting;
+    const uint64_t at = find_heap(&collecting, process, why) ? collecting.routing.trim : 0;
+    forget(&collecting);
+    return at;
+}

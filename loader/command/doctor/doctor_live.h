@@ -31,4 +31,7 @@ bool hf_doctor_live_heap(const struct hf_live_process *process, hf_live_heap_vis
 bool hf_doctor_live_profile(const struct hf_live_process *process, hf_live_profile_visitor *visit,
                             void *context, struct hf_live_profiled *out, const char **why);
 
+/* Where the process takes requests to trim (loader/record/live_trim.h); 0 with `why` set. */
+uint64_t hf_doctor_live_trim(const struct hf_live_process *process, const char **why);
+
 #endif

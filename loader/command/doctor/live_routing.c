@@ -228,6 +228,7 @@ static bool read_copy(const struct hf_live_process *process, const struct hf_liv
     out->on = route != 0;
     out->blocks = number_of(state.blocks);
     out->profile = number_of(state.profile);
+    out->trim = number_of(state.trim);
     return read_stubs(process, number_of(state.stubs), out) &&
            read_foreign(process, objects, number_of(state.foreign), out);
 }

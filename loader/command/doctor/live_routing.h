@@ -32,6 +32,7 @@ struct hf_live_routing {
     uint64_t reserved;
     uint64_t blocks;  /* address of what describes the heap's books (live_heap.h) */
     uint64_t profile; /* the same of its profile (live_profile.h) */
+    uint64_t trim;    /* address of where requests to trim are written (live_trim.h) */
     struct hf_live_allocator *allocators;
     size_t allocators_count;
     struct hf_live_stub {

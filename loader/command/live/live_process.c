@@ -223,6 +223,34 @@ bool hf_live_read(const struct hf_live_process *process, uint64_t address, void 
     return true;
 }
 
+bool hf_live_allow_writes(struct hf_live_process *process)
+{
+    const int memory = openat(process->directory, "mem", O_RDWR | O_CLOEXEC);
+    if (memory < 0)
+        return false;
+    if (process->memory >= 0)
+        close(process->memory);
+    process->memory = memory;
+    return true;
+}
+
+static bool is_its_own(const struct hf_live_process *process, uint64_t address, size_t size)
+{
+    for (size_t i = 0; i < process->mappings_count; i++) {
+        const struct hf_live_mapping *mapping = &process->mappings[i];
+        if (address >= mapping->start && address < mapping->end)
+            return mapping->writable && !mapping->shared && size <= mapping->end - address;
+    }
+    return false;
+}
+
+bool hf_live_write(const struct hf_live_process *process, uint64_t address, const void *buffer,
+                   size_t size)
+{
+    return process->memory >= 0 && address <= INT64_MAX && is_its_own(process, address, size) &&
+           pwrite(process->memory, buffer, size, (off_t)address) == (ssize_t)size;
+}
+
 bool hf_live_read_string(const struct hf_live_process *process, uint64_t address, char *buffer,
                          size_t capacity)
 {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A running process as /proc shows it: its mappings, the files behind them, its environment and its
- * memory. For `homefree doctor --pid` and `homefree report --pid`.
+ * memory. For `homefree doctor --pid`, `homefree report --pid` and `homefree trim --pid`.
  *
- * Constraint: nothing runs in the process, nothing stops it, and nothing is written to it. It is
+ * Constraint: nothing runs in the process, nothing stops it, and nothing is written to it, but by
+ * hf_live_write(). It is
  * hostile, it may change while it is looked at, and it may end at any moment. Everything that is
  * read is bounded and checked; what cannot be read is unknown.
  *
@@ -59,6 +60,14 @@ void hf_live_close(struct hf_live_process *process);
 /* Reads exactly `size` bytes; false where one of them cannot be read. */
 bool hf_live_read(const struct hf_live_process *process, uint64_t address, void *buffer,
                   size_t size);
+
+/* Opens the memory anew, also for writing: before anything is read of it, because the process may
+ * execute another program at any time. False with errno set. */
+bool hf_live_allow_writes(struct hf_live_process *process);
+
+/* Writes into memory of the process's own that it may write to itself. */
+bool hf_live_write(const struct hf_live_process *process, uint64_t address, const void *buffer,
+                   size_t size);
 
 /* Reads a string that ends with 0, at most `capacity` bytes with it. False if it is longer. */
 bool hf_live_read_string(const struct hf_live_process *process, uint64_t address, char *buffer,
