@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from ._doctor import doctor
     from ._install import install, uninstall
     from ._ipython import load_ipython_extension as load_ipython_extension
+    from ._pressure import Pressure, PressureHandle, on_pressure
     from ._profile import (
         NativeFrame,
         ProfileRow,
@@ -73,6 +74,8 @@ __all__ = [
     "Installed",
     "NativeFrame",
     "Owner",
+    "Pressure",
+    "PressureHandle",
     "ProfileRow",
     "PythonFrame",
     "RouteEntry",
@@ -91,6 +94,7 @@ __all__ = [
     "install",
     "interpreters",
     "load",
+    "on_pressure",
     "owner_of",
     "package",
     "profile",
@@ -109,6 +113,8 @@ __version__: str = _homefree.version()
 _LAZY = {
     "ImportHook": "loading._load",
     "NativeFrame": "_profile",
+    "Pressure": "_pressure",
+    "PressureHandle": "_pressure",
     "ProfileRow": "_profile",
     "PythonFrame": "_profile",
     "Trimmed": "_trim",
@@ -126,6 +132,7 @@ _LAZY = {
     "interpreters": "interpreters",
     "load": "loading._load",
     "load_ipython_extension": "_ipython",
+    "on_pressure": "_pressure",
     "package": "package",
     "profile": "_profile",
     "profile_begin": "_profile",

@@ -39,7 +39,7 @@ class _NumpyFinder:
             pass
 
 
-def install(python: "Mode" = "arena", numpy: bool = True) -> "Installed":
+def install(python: "Mode" = "arena", numpy: bool = True, background: bool = False) -> "Installed":
     """Make CPython and NumPy allocate from homefree's heap from now on.
 
     python: "arena" puts the RAW domain on the heap and takes pymalloc's arenas from homefree's
@@ -51,6 +51,10 @@ def install(python: "Mode" = "arena", numpy: bool = True) -> "Installed":
     numpy: whether NumPy's arrays allocate from the heap too, in every thread. If NumPy is not
     loaded yet, it is set up when it is imported; install() does not import it.
 
+    background: whether a thread gives back what the heap does not use once the process is idle, and
+    answers `homefree trim --pid`. It also starts with HOMEFREE_CONF=background:on. Fork: the child
+    has its own as soon as its heap needs memory.
+
     Returns an Installed(python, numpy), which describes the present state. A second call adds what
     is missing and never undoes anything. Existing blocks keep their allocator.
 
@@ -60,6 +64,8 @@ def install(python: "Mode" = "arena", numpy: bool = True) -> "Installed":
     1.0.
     """
     result = _homefree.install(python, numpy)
+    if background:
+        _homefree.background_start()
     if result.numpy == "later":
         wait_for_numpy()
     return result

@@ -21,6 +21,8 @@ extern PyMethodDef homefree_check_methods[];
 extern PyMethodDef homefree_load_methods[] __attribute__((weak));
 /* interpreter_load.c: extension modules in interpreters with a GIL of their own */
 extern PyMethodDef homefree_interpreter_methods[];
+/* pressure_module.c: homefree.on_pressure() */
+extern PyMethodDef homefree_pressure_methods[];
 /* cuda_module.c: homefree.cuda */
 extern PyMethodDef homefree_cuda_methods[];
 /* crossing.c, message_object.c, layout.c, work.c, interpreters_module.c: homefree.interpreters */
