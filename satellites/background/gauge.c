@@ -15,14 +15,14 @@ bool hf_gauge_tells(struct hf_gauge *gauge, const struct hf_cgroup_use *use, boo
     if (!stalled && use->usage < level) {
         if (use->usage + use->limit / WELL_BELOW < level) {
             gauge->told = false;
-            gauge->pause = HF_GAUGE_SHORTEST;
+            gauge->pause = HF_GAUGE_AGAIN;
         }
         return false;
     }
     if (gauge->told_at != 0 && now - gauge->told_at < gauge->pause)
         return false;
     if (!gauge->told)
-        gauge->pause = HF_GAUGE_SHORTEST;
+        gauge->pause = HF_GAUGE_FIRST;
     else if (gauge->pause < HF_GAUGE_LONGEST)
         gauge->pause *= 2;
     gauge->told = true;

@@ -17,8 +17,10 @@ struct hf_gauge {
     uint64_t pause;    /* from then on */
 };
 
-#define HF_GAUGE_SHORTEST ((uint64_t)1000000000)
-#define HF_GAUGE_LONGEST  (64 * HF_GAUGE_SHORTEST)
+/* After usage was well below, and while it was not. */
+#define HF_GAUGE_AGAIN   ((uint64_t)200000000)
+#define HF_GAUGE_FIRST   ((uint64_t)1000000000)
+#define HF_GAUGE_LONGEST (64 * HF_GAUGE_FIRST)
 
 /* Whether pressure is to be told now. `stalled`: there is some, whatever the usage. */
 bool hf_gauge_tells(struct hf_gauge *gauge, const struct hf_cgroup_use *use, bool stalled,

@@ -179,6 +179,13 @@ static int pause_for(const struct hf_cgroup_use *use, unsigned per_cent, uint64_
     return until >= LONGEST ? LONGEST : until <= SHORTEST ? SHORTEST : (int)until;
 }
 
+/* If it grows once more by what it has since the last look. */
+static bool may_end_soon(const struct hf_cgroup_use *use)
+{
+    return use->limit != 0 && usage_then != 0 && use->usage > usage_then &&
+           use->usage - usage_then >= use->limit - use->usage;
+}
+
 int hf_watches_look(void)
 {
     const struct hf_options *options = hf_core()->options;
@@ -194,8 +201,9 @@ int hf_watches_look(void)
     }
     if (!hf_cgroup_read(&cgroup, &use))
         found_at = 0;
+    use.usage = use.limit != 0 && use.usage > use.limit ? use.limit : use.usage;
     own.per_cent = (unsigned)options->pressure;
-    if (writes && hf_gauge_tells(&words, &use, false, now))
+    if (writes && hf_gauge_tells(&words, &use, may_end_soon(&use), now))
         hf_last_words_write(&use);
     if (hf_gauge_tells(&own, &use, stalled, now))
         (void)hf_core()->trim(NULL, NULL);
