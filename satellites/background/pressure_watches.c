@@ -163,18 +163,21 @@ static void tell(const struct hf_cgroup_use *use, uint64_t now)
     pthread_mutex_unlock(&lock);
 }
 
-/* When usage reaches the level, if it goes on like this; half of that time is waited. */
+/* When usage reaches the level, if it goes on like this; half of that time is waited. A program
+ * that grows in steps has grown faster between some looks than between others. */
 static int pause_for(const struct hf_cgroup_use *use, unsigned per_cent, uint64_t now)
 {
-    const uint64_t level = use->limit / 100 * per_cent, before = usage_then;
-    const uint64_t since = now - looked_at;
+    static double rate; /* bytes a nanosecond */
+    const uint64_t level = use->limit / 100 * per_cent;
+    const double grown = (double)use->usage - (double)usage_then;
+    const double rate_now = grown / (double)(now - looked_at + 1);
+    rate = rate_now > rate * 7 / 8 ? rate_now : rate * 7 / 8;
     usage_then = use->usage;
     looked_at = now;
     if (use->limit == 0)
         return UNLIMITED;
-    if (use->usage <= before || use->usage >= level)
+    if (rate <= 0 || use->usage >= level)
         return LONGEST;
-    const double rate = (double)(use->usage - before) / (double)(since != 0 ? since : 1);
     const double until = (double)(level - use->usage) / rate / 2 / MILLISECOND;
     return until >= LONGEST ? LONGEST : until <= SHORTEST ? SHORTEST : (int)until;
 }
