@@ -4,7 +4,7 @@
  * knot, and keeps things that look like a report. Then it says "ready PID" and waits for the end of
  * stdin.
  *
- * Usage: liar COUNTS|ADDRESSES|LOOPS|PAGES|VERSION|NEW|SEED [REPORT-FILE]
+ * Usage: liar COUNTS|ADDRESSES|LOOPS|PAGES|VERSION|NEW|TRIM|ELSEWHERE|SEED [REPORT-FILE]
  */
 #include "alloc/diagnose/report_format.h"
 #include "alloc/heap/instance.h"
@@ -196,6 +196,29 @@ static void lie_in_report(const char *path)
     }
 }
 
+/* Answers requests to trim as soon as they come, with strings that do not end. */
+static void lie_about_trimming(void)
+{
+    static struct hf_live_trim trim;
+    hf_live_state.trim = &trim;
+    memset(&trim, 0x1b, sizeof trim); /* what controls terminals */
+    trim.asked = trim.answered = 0;
+    trim.listens = 1;
+    trim.error = 0;
+    trim.count = HF_LIVE_TRIM_ROWS;
+    printf("ready %d\n", (int)getpid());
+    while (__atomic_load_n(&trim.asked, __ATOMIC_RELAXED) == 0)
+        (void)usleep(1000);
+    trim.answered = trim.asked;
+}
+
+/* What looks like a request's place may not be written to. */
+static void lie_about_the_place(void)
+{
+    static const struct hf_live_trim constant = {.listens = 1};
+    hf_live_state.trim = (struct hf_live_trim *)(uintptr_t)&constant;
+}
+
 int main(int count, char **arguments)
 {
     const char *what = count > 1 ? arguments[1] : "";
@@ -223,13 +246,18 @@ int main(int count, char **arguments)
         lie_about_pages();
     else if (strcmp(what, "VERSION") == 0)
         hf_live_state.version++;
+    else if (strcmp(what, "TRIM") == 0)
+        lie_about_trimming();
+    else if (strcmp(what, "ELSEWHERE") == 0)
+        lie_about_the_place();
     else if (strcmp(what, "NEW") == 0)
         hf_instance_record.state = HF_INSTANCE_NEW;
     else
         lie_at_random((unsigned)strtoul(what, NULL, 10));
     if (count > 2)
         lie_in_report(arguments[2]);
-    printf("ready %d\n", (int)getpid());
+    if (strcmp(what, "TRIM") != 0)
+        printf("ready %d\n", (int)getpid());
     while (read(STDIN_FILENO, &byte, 1) > 0)
         continue;
     _exit(0);
