@@ -36,6 +36,7 @@ class PressureHandle:
     def __init__(self, callback: Callable[[list[Trimmed], Pressure], object], at: float):
         self._callback = callback
         self._per_cent = max(1, round(at * 100))
+        self._watch: object = None
         self._begin()
 
     def _begin(self) -> None:
@@ -56,7 +57,9 @@ class PressureHandle:
     def cancel(self) -> None:
         """No call begins any more. Any thread, the callback's own among them."""
         _in_force.discard(self)
-        _homefree.pressure_cancel(self._watch)
+        watch, self._watch = self._watch, None
+        if watch is not None:
+            _homefree.pressure_cancel(watch)
 
 
 _in_force: set[PressureHandle] = set()
