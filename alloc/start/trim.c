@@ -9,6 +9,7 @@
 #include "alloc/heap/front_end.h"
 #include "alloc/owner/dispatch.h"
 #include "alloc/owner/foreign.h"
+#include "alloc/space/space_calls.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -40,6 +41,21 @@ static void tell(hf_trim_visitor *visit, void *context, struct hf_trimmed *trimm
     visit(trimmed, context);
 }
 
+/* Page-locked memory is the process's; what devices have is not, and they would have to be waited
+ * for. Blocks that a device may still use have to be, too. */
+static void trim_pinned(hf_trim_visitor *visit, void *context)
+{
+    struct hf_space_stats stats = {.size = sizeof stats};
+    if (hf_cuda_opened() == NULL ||
+        hf_spaces_here.stats(HF_SPACE_PINNED, 0, HF_STREAM_ANY, &stats) != 0 ||
+        stats.reserved <= stats.allocated || stats.pending != 0)
+        return;
+    struct hf_trimmed pinned = {
+        .allocator = "cuda", .how = "hf_space_trim", .before = resident(visit)};
+    (void)hf_spaces_here.trim(HF_SPACE_PINNED, 0, 0, NULL);
+    tell(visit, context, &pinned);
+}
+
 int hf_trim_here(hf_trim_visitor *visit, void *context)
 {
     const int saved_errno = errno;
@@ -53,6 +69,7 @@ int hf_trim_here(hf_trim_visitor *visit, void *context)
             trimmed.how = allocator->trim_name;
         tell(visit, context, &trimmed);
     }
+    trim_pinned(visit, context);
     struct hf_trimmed own = {.allocator = "homefree", .how = "hf_trim", .before = resident(visit)};
     const int error = hf_heap_trim();
     if (error == 0)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import sys
@@ -47,9 +48,22 @@ def _of_torch(torch) -> Iterator[tuple[str, Callable[[], object]]]:
             yield "_C._host_emptyCache", host
 
 
+def _of_cuda(cuda) -> Iterator[tuple[str, Callable[[], object]]]:
+    for device in range(_DEVICES):
+        counts = cuda.stats(device)
+        if counts["reserved"] > counts["allocated"]:
+
+            def give_back(device: int = device) -> None:
+                with contextlib.suppress(cuda.Unavailable):  # CUDA has ended meanwhile
+                    cuda.trim(device)
+
+            yield f"trim({device})", give_back
+
+
 # Modules with caches above their allocators, which come first: what they give back, the allocators
 # can give to the system. Only those are asked that the process has imported.
-_MODULES = {"pyarrow": _of_pyarrow, "torch": _of_torch}
+_MODULES = {"pyarrow": _of_pyarrow, "torch": _of_torch, "homefree.cuda": _of_cuda}
+_DEVICES = 16  # the most that homefree.cuda has
 
 
 def _ways() -> Iterator[tuple[str, str, Callable[[], object]]]:
@@ -68,12 +82,14 @@ def _ways() -> Iterator[tuple[str, str, Callable[[], object]]]:
 def trim() -> list[Trimmed]:
     """Asks every allocator of the process to give unused memory back to the system.
 
-    A row for each, in the order in which they were asked: CPython (the garbage collector),
-    pyarrow's and torch's caches if they are imported, each known allocator that lives in a shared
-    object (jemalloc, mimalloc, tcmalloc, …), homefree's heap, and libc. Memory that other threads
-    have at hand in caches of their own stays. It takes from milliseconds to half a second, by how
-    much there is to give, and what is needed again takes page faults: call it before a process
-    becomes idle.
+    A row for each, in the order in which they were asked: CPython (the garbage collector), the
+    caches of pyarrow, torch and homefree.cuda if they are imported, each known allocator that lives
+    in a shared object (jemalloc, mimalloc, tcmalloc, …), homefree's page-locked memory and heap,
+    and libc. polars and DuckDB have no function of their own for it (polars 2.1, DuckDB 2.0);
+    polars' jemalloc is asked as an allocator, DuckDB's has no name. Memory that other threads have
+    at hand in caches of their own stays. It takes from milliseconds to half a second, by how much
+    there is to give, and what is needed again takes page faults: call it before a process becomes
+    idle. With homefree.cuda it waits for the devices, and ends a capture of a graph.
 
     Threads: any; the GIL is released while allocators in C are asked. Fork: in a child, other
     allocators' own rules hold. Since 1.0.

@@ -149,8 +149,10 @@ int hf_background_thread_start(void)
 
 void hf_background_thread_left(void)
 {
-    runs = false;
-    is_working = 0;
+    if (runs) /* a write copies a page */
+        runs = false;
+    if (is_working != 0)
+        is_working = 0;
     hf_trim_requests_left();
     hf_watches_left();
 }

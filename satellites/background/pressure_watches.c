@@ -22,62 +22,81 @@
 
 /* ---- watches ---- */
 
-struct hf_pressure_watch {
-    bool taken;
-    uint32_t turns; /* how often it was told, times two; odd: cancelled. A futex. */
-    uint32_t seen;  /* turns that a wait has returned */
+struct watch {
+    uintptr_t serial; /* 0: it is free. Nobody has two of the same, also not in a forked child. */
+    uint32_t turns;   /* how often it was told, times two; odd: cancelled. A futex. */
+    uint32_t seen;    /* turns that a wait has returned */
     struct hf_gauge gauge;
     struct hf_pressure pressure;
 };
-enum { WATCHES_MOST = 16, CANCELLED = 1, TURN = 2 };
-static struct hf_pressure_watch watches[WATCHES_MOST];
+enum { LG_WATCHES = 4, WATCHES_MOST = 1 << LG_WATCHES, CANCELLED = 1, TURN = 2 };
+static struct watch watches[WATCHES_MOST];
+static uintptr_t serials; /* so many were made */
 static pthread_mutex_t HF_FORK_LOCK lock = PTHREAD_MUTEX_INITIALIZER;
 static unsigned count; /* of those that are taken; atomic */
 
-static void wake(struct hf_pressure_watch *watch)
+static void wake(struct watch *watch)
 {
     (void)syscall(SYS_futex, &watch->turns, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
 }
 
+/* What callers have is no address: a watch that has ended, or is the parent's, is known as such. */
+static struct hf_pressure_watch *name_of(const struct watch *watch)
+{
+    return (struct hf_pressure_watch *)(watch->serial << LG_WATCHES | (uintptr_t)(watch - watches));
+}
+
+/* With the lock; NULL: it has ended. */
+static struct watch *find(const struct hf_pressure_watch *name)
+{
+    struct watch *watch = &watches[(uintptr_t)name % WATCHES_MOST];
+    return watch->serial == (uintptr_t)name >> LG_WATCHES && watch->serial != 0 ? watch : NULL;
+}
+
 int hf_watches_begin(struct hf_pressure_watch **out, unsigned per_cent)
 {
-    struct hf_pressure_watch *watch = NULL;
+    struct watch *watch = NULL;
     pthread_mutex_lock(&lock);
     for (size_t i = 0; i < WATCHES_MOST && watch == NULL; i++)
-        if (!watches[i].taken)
+        if (watches[i].serial == 0)
             watch = &watches[i];
     if (watch != NULL) {
-        *watch = (struct hf_pressure_watch){.taken = true, .gauge = {.per_cent = per_cent}};
+        *watch = (struct watch){.serial = ++serials, .gauge = {.per_cent = per_cent}};
         __atomic_add_fetch(&count, 1, __ATOMIC_RELAXED);
-        *out = watch;
+        *out = name_of(watch);
     }
     pthread_mutex_unlock(&lock);
     return watch != NULL ? 0 : -EMFILE;
 }
 
 /* Returns 0 if there is something new, -EAGAIN if not. */
-static int take_turn(struct hf_pressure_watch *watch, struct hf_pressure *out, uint32_t *turns)
+static int take_turn(const struct hf_pressure_watch *name, struct hf_pressure *out,
+                     uint32_t **futex, uint32_t *turns)
 {
     int error = -EAGAIN;
     pthread_mutex_lock(&lock);
-    *turns = watch->turns;
-    if (!watch->taken || (*turns & CANCELLED) != 0) {
+    struct watch *watch = find(name);
+    if (watch == NULL || (watch->turns & CANCELLED) != 0) {
         error = -ECANCELED;
-    } else if (*turns != watch->seen) {
-        watch->seen = *turns;
-        hf_sized_copy(out, &watch->pressure, sizeof watch->pressure);
-        error = 0;
+    } else {
+        *futex = &watch->turns;
+        *turns = watch->turns;
+        if (*turns != watch->seen) {
+            watch->seen = *turns;
+            hf_sized_copy(out, &watch->pressure, sizeof watch->pressure);
+            error = 0;
+        }
     }
     pthread_mutex_unlock(&lock);
     return error;
 }
 
-int hf_watches_wait(struct hf_pressure_watch *watch, struct hf_pressure *out, int timeout_ms)
+int hf_watches_wait(struct hf_pressure_watch *name, struct hf_pressure *out, int timeout_ms)
 {
     const uint64_t until = hf_clock_exact(CLOCK_MONOTONIC) + (uint64_t)timeout_ms * 1000000;
     for (;;) {
-        uint32_t turns;
-        const int error = take_turn(watch, out, &turns);
+        uint32_t *futex, turns;
+        const int error = take_turn(name, out, &futex, &turns);
         if (error != -EAGAIN)
             return error;
         struct timespec left, *limit = NULL;
@@ -89,22 +108,29 @@ int hf_watches_wait(struct hf_pressure_watch *watch, struct hf_pressure *out, in
             left.tv_nsec = (long)((until - now) % 1000000000);
             limit = &left;
         }
-        (void)syscall(SYS_futex, &watch->turns, FUTEX_WAIT_PRIVATE, turns, limit, NULL, 0);
+        (void)syscall(SYS_futex, futex, FUTEX_WAIT_PRIVATE, turns, limit, NULL, 0);
     }
 }
 
-void hf_watches_cancel(struct hf_pressure_watch *watch)
-{
-    (void)__atomic_fetch_or(&watch->turns, CANCELLED, __ATOMIC_SEQ_CST);
-    wake(watch);
-}
-
-void hf_watches_end(struct hf_pressure_watch *watch)
+void hf_watches_cancel(struct hf_pressure_watch *name)
 {
     pthread_mutex_lock(&lock);
-    if (watch->taken)
+    struct watch *watch = find(name);
+    if (watch != NULL) {
+        __atomic_fetch_or(&watch->turns, CANCELLED, __ATOMIC_SEQ_CST);
+        wake(watch);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+void hf_watches_end(struct hf_pressure_watch *name)
+{
+    pthread_mutex_lock(&lock);
+    struct watch *watch = find(name);
+    if (watch != NULL) {
         __atomic_sub_fetch(&count, 1, __ATOMIC_RELAXED);
-    watch->taken = false;
+        watch->serial = 0;
+    }
     pthread_mutex_unlock(&lock);
 }
 
@@ -113,8 +139,8 @@ void hf_watches_left(void)
     if (count != 0) /* a write copies a page */
         count = 0;
     for (size_t i = 0; i < WATCHES_MOST; i++)
-        if (watches[i].taken)
-            watches[i].taken = false;
+        if (watches[i].serial != 0)
+            watches[i].serial = 0;
 }
 
 /* ---- looking ---- */
@@ -138,7 +164,7 @@ static unsigned lowest(void)
     unsigned least = 0;
     pthread_mutex_lock(&lock);
     for (size_t i = 0; i < WATCHES_MOST; i++)
-        if (watches[i].taken && (least == 0 || watches[i].gauge.per_cent < least))
+        if (watches[i].serial != 0 && (least == 0 || watches[i].gauge.per_cent < least))
             least = watches[i].gauge.per_cent;
     pthread_mutex_unlock(&lock);
     return least;
@@ -153,8 +179,8 @@ static void tell(const struct hf_cgroup_use *use, uint64_t now)
                                          .stalled = stalled};
     pthread_mutex_lock(&lock);
     for (size_t i = 0; i < WATCHES_MOST; i++) {
-        struct hf_pressure_watch *watch = &watches[i];
-        if (!watch->taken || !hf_gauge_tells(&watch->gauge, use, stalled, now))
+        struct watch *watch = &watches[i];
+        if (watch->serial == 0 || !hf_gauge_tells(&watch->gauge, use, stalled, now))
             continue;
         watch->pressure = pressure;
         __atomic_add_fetch(&watch->turns, TURN, __ATOMIC_SEQ_CST);

@@ -3,9 +3,10 @@
 
     idle.py [--rounds N] [--rows N] [--json]        PYTHONPATH must lead to the package
 
-Run it by a CPython that has NumPy, pandas, pyarrow, polars and DuckDB. Plain CPython and one with
-install() take turns, each in a process of its own; figures are medians of MB resident, and a ratio
-is one of medians. `seconds` is processor time of the work.
+Run it by a CPython that has NumPy, pandas, pyarrow, polars and DuckDB. Plain CPython, one with
+install() and one with install(background=True) take turns, each in a process of its own; figures
+are medians of MB resident, and a ratio is one of medians with plain CPython's. `seconds` is
+processor time of the work, `idle ms/s` that of an idle second, in milliseconds.
 """
 
 import argparse
@@ -15,8 +16,8 @@ import subprocess
 import sys
 import time
 
-WAYS = ("plain", "install")
-FIGURES = ("loaded", "peak", "idle", "trimmed", "seconds")
+WAYS = ("plain", "install", "background")
+FIGURES = ("loaded", "peak", "idle", "trimmed", "seconds", "idle ms/s")
 
 
 def resident(name):
@@ -57,8 +58,8 @@ def work(rows):
 def measure(way, rows):
     import homefree
 
-    if way == "install":
-        homefree.install()
+    if way != "plain":
+        homefree.install(background=way == "background")
     kept = work(1000)
     figures = {"loaded": resident("VmRSS")}
     began = time.process_time()
@@ -66,6 +67,9 @@ def measure(way, rows):
         kept = work(rows)
     figures["seconds"] = time.process_time() - began
     time.sleep(2)
+    began = time.process_time()
+    time.sleep(2)
+    figures["idle ms/s"] = (time.process_time() - began) * 500
     figures["peak"], figures["idle"] = resident("VmHWM"), resident("VmRSS")
     homefree.trim()
     figures["trimmed"] = resident("VmRSS")
@@ -97,10 +101,14 @@ def main():
     if options.json:
         print(json.dumps(medians, indent=2))
         return
-    print(f"{'':10}{'plain':>10}{'install':>10}{'ratio':>8}")
+    print(f"{'':10}{'plain':>10}" + "".join(f"{way:>12}{'ratio':>8}" for way in WAYS[1:]))
     for figure in FIGURES:
-        plain, ours = (medians[way][figure] for way in WAYS)
-        print(f"{figure:10}{plain:10.1f}{ours:10.1f}{ours / plain:8.2f}")
+        plain = medians["plain"][figure]
+        print(f"{figure:10}{plain:10.1f}", end="")
+        for way in WAYS[1:]:
+            ours = medians[way][figure]
+            print(f"{ours:12.1f}{ours / plain if plain else 0:8.2f}", end="")
+        print()
 
 
 if __name__ == "__main__":

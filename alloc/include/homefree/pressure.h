@@ -102,7 +102,7 @@ HF_API int hf_pressure_wait(struct hf_pressure_watch *watch, struct hf_pressure 
  * Frees: nothing.
  * Threads: safe.
  * Fork: safe.
- * Signals: safe.
+ * Signals: unsafe.
  * Since: 1.0
  */
 HF_API void hf_pressure_cancel(struct hf_pressure_watch *watch);

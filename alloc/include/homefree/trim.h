@@ -13,11 +13,12 @@ extern "C" {
 
 /* An allocator that was asked. Fields may be added at the end. */
 struct hf_trimmed {
-    const char *allocator; /* "homefree", "libc", or a known allocator: "jemalloc", "mimalloc", … */
-    const char *object;    /* path of the object that it lives in; NULL for homefree and libc */
-    const char *how;       /* the function that was called; NULL if none is known */
-    uint64_t before;       /* bytes of the process that were resident before the call, and */
-    uint64_t after;        /* after it; other threads change that, too. 0: /proc does not tell */
+    const char
+        *allocator; /* "homefree", "libc", "cuda", or a known one: "jemalloc", "mimalloc", … */
+    const char *object; /* path of the object that it lives in; NULL for the first three */
+    const char *how;    /* the function that was called; NULL if none is known */
+    uint64_t before;    /* bytes of the process that were resident before the call, and */
+    uint64_t after;     /* after it; other threads change that, too. 0: /proc does not tell */
 };
 
 /* Called for each allocator, in the calling thread, without a lock. The strings are never freed. */
@@ -26,9 +27,10 @@ typedef void hf_trim_visitor(const struct hf_trimmed *trimmed, void *context);
 /*
  * Asks every allocator of the process to give back to the system what nobody uses: each known one
  * that lives in a loaded object, by a function of its own that any thread may call, then
- * homefree's heap, then libc (malloc_trim). What other threads have at hand in caches of their own
- * stays. Takes from milliseconds to half a second, by how much there is to give, and whoever needs
- * the memory again takes page faults: for idle processes, and before something large begins.
+ * homefree's page-locked memory (homefree/space.h; what devices have, hf_space_trim() gives back),
+ * then homefree's heap, then libc (malloc_trim). What other threads have at hand in caches of their
+ * own stays. Takes from milliseconds to half a second, by how much there is to give, and whoever
+ * needs the memory again takes page faults: for idle processes, and before something large begins.
  *
  * Parameters:
  *   visit    in, optional: is told of each allocator
