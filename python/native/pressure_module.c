@@ -12,28 +12,26 @@
 
 static const char watch_name[] = "homefree.pressure_watch";
 
+static const struct {
+    int error;
+    const char *what;
+} remedies[] = {
+    {-EPERM, "the background thread is forbidden: remove background:off from HOMEFREE_CONF"},
+    {-ENOTSUP, "there is no background thread: libhomefree-background.so is missing beside "
+               "libhomefree, or another, older libhomefree in this process is the heap; install "
+               "one whole build of homefree"},
+    {-EMFILE, "16 callbacks wait for pressure already; cancel() one that is not needed"},
+};
+
 static PyObject *failed(int error)
 {
-    switch (error) {
-    case -EPERM:
-        PyErr_SetString(PyExc_RuntimeError,
-                        "the background thread is forbidden: remove background:off from "
-                        "HOMEFREE_CONF");
-        return NULL;
-    case -ENOTSUP:
-        PyErr_SetString(PyExc_RuntimeError,
-                        "there is no background thread: libhomefree-background.so is missing "
-                        "beside libhomefree, or another, older libhomefree in this process is the "
-                        "heap; install one whole build of homefree");
-        return NULL;
-    case -EMFILE:
-        PyErr_SetString(PyExc_RuntimeError,
-                        "16 callbacks wait for pressure already; cancel() one that is not needed");
-        return NULL;
-    default:
-        errno = -error;
-        return PyErr_SetFromErrno(PyExc_OSError);
-    }
+    for (size_t i = 0; i < sizeof remedies / sizeof *remedies; i++)
+        if (remedies[i].error == error) {
+            PyErr_SetString(PyExc_RuntimeError, remedies[i].what);
+            return NULL;
+        }
+    errno = -error;
+    return PyErr_SetFromErrno(PyExc_OSError);
 }
 
 static PyObject *background_start(PyObject *module, PyObject *unused)

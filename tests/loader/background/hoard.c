@@ -54,7 +54,7 @@ static void keep_live(void)
 int main(int count, char **arguments)
 {
     REQUIRE(count == 3);
-    const long steps = atol(arguments[2]) / STEP;
+    const long steps = strtol(arguments[2], NULL, 10) / STEP;
     REQUIRE(pthread_barrier_init(&step_is_done, NULL, 2) == 0);
     for (long i = 0; i < steps; i++) {
         pthread_t thread;

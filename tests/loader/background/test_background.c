@@ -151,7 +151,8 @@ static void look_at_it(void *unused)
     char id[32] = "";
     hf_free(hf_malloc(1000000));
     must(own_threads(id) == 0);
-    must(hf_background_start() == 0 && hf_background_start() == 0);
+    for (int i = 0; i < 2; i++)
+        must(hf_background_start() == 0);
     must(comes_true(has_own_threads, 1) && own_threads(id) == 1);
     /* All but SIGKILL, SIGSTOP, and the two that libc keeps for itself. */
     must(strtoull(status_of(id, "SigBlk:\t"), NULL, 16) == 0xfffffffe7ffbfeff);
@@ -225,7 +226,8 @@ static void have_no_thread_left(void *unused)
 {
     (void)unused;
     refuse((const unsigned[]){SYS_clone, SYS_clone3, 0});
-    must(hf_background_start() == -EAGAIN && hf_background_start() == -EAGAIN);
+    for (int i = 0; i < 2; i++)
+        must(hf_background_start() == -EAGAIN);
     leave_unused(resident());
     must(hf_trim(NULL, NULL) == 0);
 }
