@@ -33,7 +33,7 @@ class Pressure(NamedTuple):
 class PressureHandle:
     """A callback that is in force, until cancel(). Since 1.0."""
 
-    def __init__(self, callback: Callable[[list[Trimmed], Pressure], object], at: float):
+    def __init__(self, callback: Callable[[list[Trimmed], Pressure], object], at: float) -> None:
         self._callback = callback
         self._per_cent = max(1, round(at * 100))
         self._watch: object = None
