@@ -89,7 +89,7 @@ def trim() -> list[Trimmed]:
     polars' jemalloc is asked as an allocator, DuckDB's has no name. Memory that other threads have
     at hand in caches of their own stays. It takes from milliseconds to half a second, by how much
     there is to give, and what is needed again takes page faults: call it before a process becomes
-    idle. With homefree.cuda it waits for the devices, and ends a capture of a graph.
+    idle. With homefree.cuda it waits for the devices.
 
     Threads: any; the GIL is released while allocators in C are asked. Fork: in a child, other
     allocators' own rules hold. Since 1.0.
