@@ -83,8 +83,8 @@ def on_pressure(
 ) -> PressureHandle:
     """Calls a function when the process comes near the memory limit of its cgroup.
 
-    callback(rows, pressure) is called in a daemon thread of its own, after trim(), whose result
-    `rows` is; `pressure` says what was used of which limit before. It is where a program drops
+    callback(rows, pressure) is called in a daemon thread of its own, perhaps before on_pressure()
+    returns, and after trim(), whose result `rows` is; `pressure` says what was used of which limit before. It is where a program drops
     caches, refuses work, or saves what it has. What it raises goes to threading.excepthook, and it
     is called again the next time.
 

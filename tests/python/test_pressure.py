@@ -35,7 +35,7 @@ class Pressure(support.TestCase):
         self.inside(
             f"""
             handle = homefree.on_pressure(note, at=0.01)
-            assert called.wait(10)
+            assert called.wait(20)
             rows, pressure = calls[0]
             assert rows[0].allocator == "CPython" and rows[-1].how == "malloc_trim", rows
             assert isinstance(pressure, homefree.Pressure)
@@ -50,7 +50,7 @@ class Pressure(support.TestCase):
             """
             handle = homefree.on_pressure(note)
             second = homefree.on_pressure(lambda rows, pressure: called.set(), at=0.01)
-            assert called.wait(10)
+            assert called.wait(20)
             assert not calls or calls[0][1].stalled
             """
         )
@@ -73,13 +73,15 @@ class Pressure(support.TestCase):
     def test_a_callback_may_fail_and_cancel(self):
         self.inside(
             """
-            failed = threading.Event()
+            failed, made = threading.Event(), threading.Event()
             threading.excepthook = lambda told: (calls.append(told.exc_value), failed.set())
             def fail(rows, pressure):
+                assert made.wait(10)
                 handle.cancel()
                 raise KeyError("cache")
             handle = homefree.on_pressure(fail, at=0.01)
-            assert failed.wait(10)
+            made.set()
+            assert failed.wait(20)
             assert repr(calls) == "[KeyError('cache')]"
             """
         )
@@ -88,11 +90,11 @@ class Pressure(support.TestCase):
         self.inside(
             """
             handle = homefree.on_pressure(note, at=0.01)
-            assert called.wait(10)
+            assert called.wait(20)
             called.clear()
             child = os.fork()
             if child == 0:
-                os._exit(0 if called.wait(10) else 1)
+                os._exit(0 if called.wait(20) else 1)
             assert os.waitpid(child, 0)[1] == 0
             """
         )
