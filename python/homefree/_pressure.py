@@ -84,9 +84,9 @@ def on_pressure(
     """Calls a function when the process comes near the memory limit of its cgroup.
 
     callback(rows, pressure) is called in a daemon thread of its own, perhaps before on_pressure()
-    returns, and after trim(), whose result `rows` is; `pressure` says what was used of which limit before. It is where a program drops
-    caches, refuses work, or saves what it has. What it raises goes to threading.excepthook, and it
-    is called again the next time.
+    returns, and after trim(), whose result `rows` is; `pressure` says what was used of which limit
+    before. It is where a program drops caches, refuses work, or saves what it has. What it raises
+    goes to threading.excepthook, and it is called again the next time.
 
     at: from how much of the limit on, above 0 and at most 1. The limit is the nearest of memory.max
     and memory.high of the process's cgroups up the tree (memory.limit_in_bytes with version 1). It
