@@ -79,6 +79,11 @@ def pytest_configure(config):
         "is 'OBJECT:FUNCTION:SYMBOL' as --homefree-json shows them. leaks is True or False: "
         "whether the test fails if it loses memory.",
     )
+    config.addinivalue_line(
+        "markers",
+        "homefree_growth(cycles=20, limit='64 KiB'): runs the body of this test so many times, and "
+        "fails if memory grows by more than the limit while it does.",
+    )
     if config.option.homefree:
         from homefree.pytest import _leaks, _phases
 
@@ -89,3 +94,21 @@ def pytest_configure(config):
     for name in "leaks", *(name for name, _, _ in _VALUES):
         if getattr(config.option, f"homefree_{name.replace('-', '_')}"):
             raise pytest.UsageError(f"--homefree-{name} goes with --homefree")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem):
+    marker = pyfuncitem.get_closest_marker("homefree_growth")
+    if marker is None or getattr(pyfuncitem, "_homefree_grows", False):
+        return None
+    from homefree.pytest import _growth
+
+    def body():
+        pyfuncitem.ihook.pytest_pyfunc_call(pyfuncitem=pyfuncitem)
+
+    pyfuncitem._homefree_grows = True  # the other plugins' turn
+    try:
+        _growth.run(pyfuncitem, marker, body)
+    finally:
+        del pyfuncitem._homefree_grows
+    return True

@@ -33,6 +33,7 @@ typedef int hf_command_run(int count, char **arguments);
 hf_command_run hf_command_doctor;
 hf_command_run hf_command_exports;
 hf_command_run hf_command_inspect;
+hf_command_run hf_command_memory;
 hf_command_run hf_command_report;
 hf_command_run hf_command_run_program;
 hf_command_run hf_command_test;

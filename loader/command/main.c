@@ -24,6 +24,7 @@ static const struct {
     {"doctor", hf_command_doctor, "show the allocators in a process and who uses which"},
     {"exports", hf_command_exports, "write a version script that hides all but what Python calls"},
     {"inspect", hf_command_inspect, "show what shared objects would do to a process"},
+    {"memory", hf_command_memory, "show whose a process's resident memory is"},
     {"report", hf_command_report, "show what a diagnosed process recorded"},
     {"run", hf_command_run_program, "run a program with the whole process on the heap"},
     {"test", hf_command_test, "prove that an extension module's memory crashes no host"},

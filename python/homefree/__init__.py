@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from ._doctor import doctor
     from ._install import install, uninstall
     from ._ipython import load_ipython_extension as load_ipython_extension
+    from ._memory import memory, memory_diff, openmetrics, openmetrics_file
     from ._pressure import Pressure, PressureHandle, on_pressure
     from ._profile import (
         NativeFrame,
@@ -94,7 +95,11 @@ __all__ = [
     "install",
     "interpreters",
     "load",
+    "memory",
+    "memory_diff",
     "on_pressure",
+    "openmetrics",
+    "openmetrics_file",
     "owner_of",
     "package",
     "profile",
@@ -132,7 +137,11 @@ _LAZY = {
     "interpreters": "interpreters",
     "load": "loading._load",
     "load_ipython_extension": "_ipython",
+    "memory": "_memory",
+    "memory_diff": "_memory",
     "on_pressure": "_pressure",
+    "openmetrics": "_memory",
+    "openmetrics_file": "_memory",
     "package": "package",
     "profile": "_profile",
     "profile_begin": "_profile",

@@ -57,11 +57,20 @@ static void make_record(const struct hf_live_process *process)
     hf_record_free(&record);
 }
 
+static void see_pages(void *context, const char *allocator, const char *object, uint64_t start,
+                      uint64_t end)
+{
+    (void)context;
+    ck_assert_uint_gt(strlen(allocator), 0);
+    ck_assert_ptr_nonnull(object);
+    ck_assert_uint_lt(start, end);
+}
+
 static void read_heap(const struct hf_live_process *process)
 {
     struct hf_live_heap heap;
     const char *why;
-    if (!hf_doctor_live_heap(process, NULL, NULL, &heap, &why))
+    if (!hf_doctor_live_heap(process, see_pages, NULL, NULL, &heap, &why))
         ck_assert_ptr_nonnull(why);
 }
 

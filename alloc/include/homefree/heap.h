@@ -102,7 +102,7 @@ typedef int hf_heap_visitor(void *context, void *ptr, size_t size);
  * finds exactly the live blocks; otherwise what these threads do may be seen or not.
  *
  * The visitor may allocate and free, which may be seen or not. It must not drop a heap.
- * `homefree doctor --heap --pid PID` shows the same of another process.
+ * `homefree memory --blocks --pid PID` shows the same of another process.
  *
  * Parameters:
  *   heap     in: whose blocks; NULL: all of them

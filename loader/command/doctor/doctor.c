@@ -7,7 +7,6 @@
  * output; the report follows it as a whole, on stdout or in a file. One thread.
  */
 #include "loader/command/doctor/doctor_document.h"
-#include "loader/command/doctor/doctor_heap.h"
 #include "loader/command/doctor/doctor_live.h"
 #include "loader/command/doctor/doctor_run.h"
 #include "loader/command/program/python.h"
@@ -36,7 +35,7 @@ static char python[PATH_MAX], minus_c[] = "-c";
 static char *default_command[] = {python, minus_c, probe, NULL};
 
 struct request {
-    bool json, all, rules, children, heap;
+    bool json, all, rules, children;
     const char *moment, *output, *library, *record, *pid;
     char **command;
 };
@@ -58,9 +57,6 @@ static const struct hf_argument arguments_table[] = {
     HF_VALUE_ARGUMENT("read", record, "FILE", "show a record that hf_doctor_record() wrote"),
     HF_VALUE_ARGUMENT("pid", pid, "PID",
                       "show a running process, which is neither stopped nor asked"),
-    HF_FLAG_ARGUMENT("heap", heap,
-                     "with --pid: show its heap's blocks by size instead; with --all,\n"
-                     "every block"),
     HF_RULES_ARGUMENT,
     {.name = NULL},
 };
@@ -70,7 +66,7 @@ static const struct hf_command command = {
     .usage = "homefree doctor [--json] [--all] [--at exit|start] [--children] [-o FILE]\n"
              "                       [--library FILE] [-- COMMAND [ARGUMENT]...]\n"
              "       homefree doctor [--json] [--all] [-o FILE] --read FILE\n"
-             "       homefree doctor [--json] [--all] [-o FILE] [--heap] --pid PID\n"
+             "       homefree doctor [--json] [--all] [-o FILE] --pid PID\n"
              "       homefree doctor --rules [--json]\n",
     .about =
         "Runs COMMAND with libhomefree preloaded. When it has ended, reports the allocators that\n"
@@ -105,8 +101,6 @@ static int check(const struct request *request, const struct hf_operand_list *op
         return hf_command_wrong(who, "--read shows a record and runs nothing");
     if (request->pid != NULL && (running || request->record != NULL))
         return hf_command_wrong(who, "--pid shows a process that runs and goes with no command");
-    if (request->heap && request->pid == NULL)
-        return hf_command_wrong(who, "--heap goes with --pid");
     return HF_EXIT_NONE;
 }
 
@@ -294,12 +288,6 @@ static int look_at(struct report *report)
     int status = hf_live_open(who, request->pid, &process);
     if (status != HF_EXIT_NONE)
         return status;
-    if (request->heap) {
-        status = hf_doctor_heap(who, &process, request->all, request->json ? request->output : NULL,
-                                &report->document);
-        hf_live_close(&process);
-        return status;
-    }
     report->process_record = hf_doctor_live_record(&process, &why);
     if (report->process_record < 0) {
         hf_command_complain(who, "cannot look at process %d: %s", (int)process.pid, why);

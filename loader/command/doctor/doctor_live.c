@@ -437,12 +437,32 @@ static bool find_heap(struct collecting *collecting, const struct hf_live_proces
     return process->memory >= 0 && routing->heap != SIZE_MAX;
 }
 
-bool hf_doctor_live_heap(const struct hf_live_process *process, hf_live_heap_visitor *visit,
-                         void *context, struct hf_live_heap *out, const char **why)
+static void visit_pages(const struct collecting *collecting, hf_doctor_pages_visitor *visit,
+                        void *context)
+{
+    const struct hf_live_routing *routing = &collecting->routing;
+    for (size_t i = 0; i < routing->runs_count; i++) {
+        const struct hf_live_run *run = &routing->runs[i];
+        for (size_t a = 0; a < routing->allocators_count; a++) {
+            const struct hf_live_allocator *allocator = &routing->allocators[a];
+            if (allocator->number == run->number)
+                visit(context, allocator->name,
+                      collecting->objects.items[allocator->object].mapping->path, run->start,
+                      run->end);
+        }
+    }
+}
+
+bool hf_doctor_live_heap(const struct hf_live_process *process, hf_doctor_pages_visitor *pages,
+                         hf_live_heap_visitor *visit, void *context, struct hf_live_heap *out,
+                         const char **why)
 {
     struct collecting collecting;
-    const bool good = find_heap(&collecting, process, why) &&
-                      hf_live_heap_read(process, collecting.routing.blocks, visit, context, out);
+    const bool found = find_heap(&collecting, process, why);
+    if (found && pages != NULL)
+        visit_pages(&collecting, pages, context);
+    const bool good =
+        found && hf_live_heap_read(process, collecting.routing.blocks, visit, context, out);
     forget(&collecting);
     return good;
 }

@@ -23,9 +23,15 @@
 /* Returns a descriptor of the record, in memory; or a negative errno with `why` set. */
 int hf_doctor_live_record(const struct hf_live_process *process, const char **why);
 
-/* Reads the process's heap. False with `why` set. */
-bool hf_doctor_live_heap(const struct hf_live_process *process, hf_live_heap_visitor *visit,
-                         void *context, struct hf_live_heap *out, const char **why);
+/* Is called for pages that another allocator, in an object, has mapped. */
+typedef void hf_doctor_pages_visitor(void *context, const char *allocator, const char *object,
+                                     uint64_t start, uint64_t end);
+
+/* Reads the process's heap: first calls `pages`, then `visit`; both may be NULL. False with `why`
+ * set. */
+bool hf_doctor_live_heap(const struct hf_live_process *process, hf_doctor_pages_visitor *pages,
+                         hf_live_heap_visitor *visit, void *context, struct hf_live_heap *out,
+                         const char **why);
 
 /* Reads the profile of its heap. False with `why` set. */
 bool hf_doctor_live_profile(const struct hf_live_process *process, hf_live_profile_visitor *visit,

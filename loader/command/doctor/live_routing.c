@@ -4,6 +4,7 @@
  */
 #include "loader/command/doctor/live_routing.h"
 
+#include "loader/command/grown.h"
 #include "loader/record/live_state.h"
 
 #include <limits.h>
@@ -20,6 +21,7 @@ enum {
     PAGES_MOST = 1 << 20,
     LEAVES_MOST = 1024,
     LEAF_SHIFT_MOST = 40,
+    RUNS_MOST = 1 << 16,
 };
 #define LEAF_BYTES_MOST (UINT64_C(1) << 18)
 
@@ -88,9 +90,30 @@ bool hf_live_routing_original(const struct hf_live_routing *routing, uint64_t ad
 
 /* ---- foreign allocators --------------------------------------------------------------------- */
 
-/* Adds up how many bytes each number has mapped. */
+/* Adds pages to the runs, and to how many bytes each number has mapped. What is out of memory or
+ * more than can be is left out of the runs. */
+static void add_pages(struct hf_live_routing *out, uint64_t bytes[ALLOCATORS_MOST], uint64_t start,
+                      uint64_t size, size_t number)
+{
+    struct hf_live_run *last = out->runs_count > 0 ? &out->runs[out->runs_count - 1] : NULL;
+    bytes[number] += size;
+    if (number == 0)
+        return;
+    if (last != NULL && last->number == number && last->end == start) {
+        last->end += size;
+        return;
+    }
+    struct hf_live_run *larger = out->runs_count < RUNS_MOST
+                                     ? hf_grown(out->runs, out->runs_count, sizeof *out->runs)
+                                     : NULL;
+    if (larger == NULL)
+        return;
+    out->runs = larger;
+    out->runs[out->runs_count++] = (struct hf_live_run){start, start + size, number};
+}
+
 static void read_pages(const struct hf_live_process *process, const struct hf_live_foreign *table,
-                       uint64_t bytes[ALLOCATORS_MOST])
+                       struct hf_live_routing *out, uint64_t bytes[ALLOCATORS_MOST])
 {
     enum { WORDS = 512 };
     uint64_t words[WORDS];
@@ -105,14 +128,16 @@ static void read_pages(const struct hf_live_process *process, const struct hf_li
         if (!read_at(process, number_of(table->pages) + at * sizeof words[0], words, sizeof words))
             break;
         for (size_t w = 0; w < WORDS; w++) {
+            const uint64_t start = (at + w) << table->leaf_shift;
             if (words[w] < ALLOCATORS_MOST) {
-                bytes[words[w]] += UINT64_C(1) << table->leaf_shift;
+                add_pages(out, bytes, start, UINT64_C(1) << table->leaf_shift, words[w]);
                 continue;
             }
             if (++leaves > LEAVES_MOST || !read_at(process, words[w], leaf, leaf_size))
                 continue;
             for (size_t page = 0; page < leaf_size; page++)
-                bytes[leaf[page]] += UINT64_C(1) << table->page_shift;
+                add_pages(out, bytes, start + (page << table->page_shift),
+                          UINT64_C(1) << table->page_shift, leaf[page]);
         }
     }
     free(leaf);
@@ -185,7 +210,7 @@ static bool read_foreign(const struct hf_live_process *process,
     for (uint64_t i = 1; i < table.count; i++)
         any = any || states[i] == table.known;
     if (any)
-        read_pages(process, &table, bytes);
+        read_pages(process, &table, out, bytes);
     for (uint64_t i = 1; i < table.count; i++) {
         struct hf_live_allocator *allocator = &out->allocators[out->allocators_count];
         if (states[i] != table.known ||
@@ -193,6 +218,7 @@ static bool read_foreign(const struct hf_live_process *process,
                             number_of(table.entries) + i * table.entry_size, allocator))
             continue;
         allocator->bytes = bytes[i];
+        allocator->number = i;
         out->allocators_count++;
     }
     return true;
@@ -258,6 +284,7 @@ bool hf_live_routing_read(const struct hf_live_process *process,
 
 void hf_live_routing_free(struct hf_live_routing *routing)
 {
+    free(routing->runs);
     free(routing->allocators);
     free(routing->stubs);
 }

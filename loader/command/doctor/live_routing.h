@@ -19,6 +19,7 @@
 struct hf_live_allocator {
     char name[64];
     size_t object;  /* that holds it */
+    size_t number;  /* that its pages have */
     uint64_t bytes; /* that it has mapped */
     bool home;      /* homefree can free its pointers */
 };
@@ -39,6 +40,11 @@ struct hf_live_routing {
         uint64_t address, original;
     } * stubs; /* by address */
     size_t stubs_count;
+    struct hf_live_run {
+        uint64_t start, end; /* pages next to each other */
+        size_t number;       /* the allocator's */
+    } * runs;                /* by address */
+    size_t runs_count;
 };
 
 /* Reads the tables. `facts` has an entry for each object. False: out of memory. */

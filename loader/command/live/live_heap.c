@@ -163,6 +163,8 @@ bool hf_live_heap_read(const struct hf_live_process *process, uint64_t descripti
     if (!read_description(&reading, description))
         return false;
     const struct hf_live_blocks *b = &reading.blocks;
+    out->region = reading.region[0];
+    out->region_size = reading.region[1];
     const uint64_t begin = reading.region[0] >> b->unit_shift;
     const uint64_t end = begin + (reading.region[1] >> b->unit_shift);
     for (uint64_t next = begin; next < end;) {

@@ -33,7 +33,8 @@ struct hf_live_heap {
         uint64_t size, spans, bytes; /* bytes: of the spans */
         uint64_t live, free;         /* blocks */
     } classes[HF_LIVE_CLASSES_MOST];
-    size_t count; /* of classes */
+    size_t count;                 /* of classes */
+    uint64_t region, region_size; /* where the heap lies */
     uint64_t large_live, large_live_bytes, large_free, large_free_bytes;
     bool left_out; /* it took too long, or the process changed under the reader's hands */
 };

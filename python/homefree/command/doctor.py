@@ -3,15 +3,14 @@
 
 loader/command/doctor/ looks at processes, and hands over a document (homefree-doctor(1)) in memory.
 The words, NAME=VALUE: `document`, its descriptor; `output`, the path of the result; and `all`, for
-every object. The document is the last line; lines before it, which list the blocks of a heap, are
-shown as they are.
+every object.
 
 State: none. One thread.
 """
 
 import json
 
-from . import doctor_heap, doctor_text, output
+from . import doctor_text, output
 
 
 def main(words):
@@ -19,11 +18,7 @@ def main(words):
     path = words["output"]
     with open(int(words["document"]), "rb") as file:
         file.seek(0)
-        listed, line, document = file.read().rstrip(b"\n").rpartition(b"\n")
-    document = json.loads(document)
-    if "classes" in document:
-        output.write(path, listed + line + doctor_heap.text(document, path))
-        return 0
+        document = json.load(file)
     output.write(path, doctor_text.text(document, path, "all" in words))
     summary = document["summary"]
     return 3 if summary["failed"] else int(summary["errors"] + summary["warnings"] > 0)

@@ -23,7 +23,8 @@ class Hostile(Looking):
             with self.subTest(lie=lie):
                 target = self.run_target(arguments.liar, lie)
                 self.look("doctor", target.pid)
-                self.look("doctor", target.pid, "--heap")
+                self.look("memory", target.pid, "--blocks")
+                self.look("memory", target.pid, "--json")
                 process = self.doctor(target.pid)
                 liar = next(each for each in process["objects"] if "live-liar" in each["path"])
                 self.assertEqual(liar["role"], "homefree")

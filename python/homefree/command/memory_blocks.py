@@ -1,12 +1,30 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""`homefree doctor --heap` as text: a row for each size of blocks. State: none."""
+"""`homefree memory --blocks` for people: a row for each size of the heap's blocks.
 
+loader/command/memory/memory_blocks.c reads the process, and hands over a document in memory. The
+word `document` is its descriptor. The document is the last line; lines before it, which list the
+blocks, are shown as they are.
+
+State: none. One thread.
+"""
+
+import json
+
+from . import output
 from .terminal import Page, size
 
 
-def text(document, path):
-    """The text of a document that goes to `path`. Result: bytes."""
-    page = Page(path)
+def main(words):
+    descriptor = words[0].partition("=")[2]
+    with open(int(descriptor), "rb") as file:
+        file.seek(0)
+        listed, line, document = file.read().rstrip(b"\n").rpartition(b"\n")
+    output.write("-", listed + line + _text(json.loads(document)))
+    return 0
+
+
+def _text(document):
+    page = Page()
     classes, large = document["classes"], document["large"]
     page.line(
         f"{'size':>8} {'live':>12} {'free':>12} {'in live ones':>12} {'in all':>12} {'unused':>9}"

@@ -1,4 +1,4 @@
-"""`homefree doctor --heap --pid`: it finds from outside the blocks that the process itself finds.
+"""`homefree memory --blocks --pid`: it finds from outside the blocks that the process itself finds.
 
 Usage: see looking.py.
 """
@@ -14,7 +14,7 @@ PAGE = 4096
 
 class Heap(Looking):
     def heap(self, pid, *more):
-        done = self.command("doctor", "--heap", "--json", *more, "--pid", pid)
+        done = self.command("memory", "--blocks", "--json", *more, "--pid", pid)
         self.assertEqual(done.returncode, 0, done.stderr)
         document = json.loads(done.stdout)
         self.assertEqual(document["homefree"]["document"], "heap")
@@ -72,10 +72,12 @@ class Heap(Looking):
 
     def test_table(self):
         target = self.run_target(env={"LD_PRELOAD": arguments.preload})
-        rows = self.command("doctor", "--heap", "--pid", target.pid).stdout.splitlines()
+        rows = self.command("memory", "--blocks", "--pid", target.pid).stdout.splitlines()
         self.assertEqual(rows[0].split()[0], "size")
         self.assertEqual([row.split()[0] for row in rows[-2:]], ["larger", "all"])
-        listed = self.command("doctor", "--heap", "--all", "--pid", target.pid).stdout.splitlines()
+        listed = self.command(
+            "memory", "--blocks", "--all", "--pid", target.pid
+        ).stdout.splitlines()
         self.assertEqual(listed[-len(rows) :], rows)
         address, size, kind, state = listed[0].split()
         self.assertGreater(int(address, 16), 0)
@@ -93,17 +95,17 @@ class Heap(Looking):
             self.assertTrue(document["complete"])
             self.assertLessEqual(document["live_bytes"], document["bytes"])
         target.process.kill()
-        done = self.command("doctor", "--heap", "--pid", target.pid)
+        done = self.command("memory", "--blocks", "--pid", target.pid)
         self.assertIn(done.returncode, (0, 3))
 
     def test_without_one(self):
         target = self.run_target()
-        self.refused(3, "homefree is not in it", "doctor", "--heap", "--pid", target.pid)
-        self.refused(2, "--heap goes with --pid", "doctor", "--heap")
+        self.refused(3, "homefree is not in it", "memory", "--blocks", "--pid", target.pid)
+        self.refused(2, "give a process", "memory", "--blocks")
         for lie, message in (("VERSION", "another version"), ("NEW", "has not started")):
             with self.subTest(lie=lie):
                 target = self.run_target(arguments.liar, lie)
-                self.refused(3, message, "doctor", "--heap", "--pid", target.pid)
+                self.refused(3, message, "memory", "--blocks", "--pid", target.pid)
 
 
 if __name__ == "__main__":
