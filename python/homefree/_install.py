@@ -39,7 +39,9 @@ class _NumpyFinder:
             pass
 
 
-def install(python: "Mode" = "arena", numpy: bool = True, background: bool = False) -> "Installed":
+def install(
+    python: "Mode" = "arena", numpy: bool = True, *, background: bool = False
+) -> "Installed":
     """Make CPython and NumPy allocate from homefree's heap from now on.
 
     python: "arena" puts the RAW domain on the heap and takes pymalloc's arenas from homefree's
