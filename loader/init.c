@@ -48,9 +48,8 @@ __attribute__((constructor(101))) static void start_libhomefree(void)
      * become the heap. */
     hf_instance_offer_routing(hf_route, hf_route_report, hf_adopt, hf_route_lookup_for);
     hf_instance_offer_python(hf_python_install, hf_python_uninstall, hf_python_share);
-    hf_interpreters_offer();
-    hf_profile_offer();
-    hf_background_offer();
+    hf_instance_offer_satellites(&hf_interpreters_offered, &hf_profile_offered,
+                                 &hf_background_offered);
 
     /* All of alloc/: sealed tables, the heap, the targets of foreign pointers. */
     hf_alloc_start_stages();

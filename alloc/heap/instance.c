@@ -95,26 +95,14 @@ void hf_instance_offer_python(int (*install)(const struct hf_python_options *,
     hf_seal_close(&seal);
 }
 
-void hf_instance_offer_interpreters(const struct hf_interpreters_functions *interpreters)
+void hf_instance_offer_satellites(const struct hf_interpreters_functions *interpreters,
+                                  const struct hf_profile_functions *profile,
+                                  const struct hf_background_functions *background)
 {
     struct hf_seal seal;
     hf_seal_open_to_start(&seal);
     calls.it.functions.interpreters = interpreters;
-    hf_seal_close(&seal);
-}
-
-void hf_instance_offer_profile(const struct hf_profile_functions *profile)
-{
-    struct hf_seal seal;
-    hf_seal_open_to_start(&seal);
     calls.it.functions.profile = profile;
-    hf_seal_close(&seal);
-}
-
-void hf_instance_offer_background(const struct hf_background_functions *background)
-{
-    struct hf_seal seal;
-    hf_seal_open_to_start(&seal);
     calls.it.functions.background = background;
     hf_seal_close(&seal);
 }

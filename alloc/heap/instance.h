@@ -130,8 +130,8 @@ void hf_instance_offer_python(int (*install)(const struct hf_python_options *,
                                              struct hf_python_state *),
                               int (*uninstall)(void),
                               int (*share)(const void *, struct hf_release **));
-void hf_instance_offer_interpreters(const struct hf_interpreters_functions *interpreters);
-void hf_instance_offer_profile(const struct hf_profile_functions *profile);
-void hf_instance_offer_background(const struct hf_background_functions *background);
+void hf_instance_offer_satellites(const struct hf_interpreters_functions *interpreters,
+                                  const struct hf_profile_functions *profile,
+                                  const struct hf_background_functions *background);
 
 #endif

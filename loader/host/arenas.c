@@ -14,13 +14,14 @@
  *                    a list.
  *
  * A candidate is accepted only if the list's entry for the block's pool describes an arena that
- * contains the block. Guessed addresses are read with hf_cpython_read(), so a wrong guess cannot
+ * contains the block. Guessed addresses are read with hf_maps_read(), so a wrong guess cannot
  * fault. If no candidate is accepted, no arena is recorded, and blocks in such arenas remain
  * foreign, as they were before.
  */
 #include "loader/host/arenas.h"
 
 #include "alloc/base/dynlink.h"
+#include "alloc/base/maps.h"
 #include "alloc/heap/internal.h"
 #include "alloc/owner/foreign_pages.h"
 #include "alloc/owner/hosted.h"
@@ -86,7 +87,7 @@ static bool read_pool(struct search *search, uintptr_t block, size_t size)
     search->arena_size = size;
     search->pool_size = hf_py_pool_size(size);
     search->pool = block & -search->pool_size;
-    if (!hf_cpython_read((const void *)search->pool, &search->head, sizeof search->head))
+    if (!hf_maps_read((const void *)search->pool, &search->head, sizeof search->head))
         return false;
     const struct hf_py_pool *head = &search->head;
     return head->count > 0 && head->size_class < 32 &&
@@ -111,8 +112,8 @@ static bool is_table(const struct search *search, uintptr_t table)
 {
     struct arena arena;
     return table != 0 && table % 8 == 0 &&
-           hf_cpython_read((const void *)(table + search->head.arena * sizeof arena), &arena,
-                           sizeof arena) &&
+           hf_maps_read((const void *)(table + search->head.arena * sizeof arena), &arena,
+                        sizeof arena) &&
            arena.address != 0 && is_plausible(search, &arena, table) &&
            search->block - arena.address < search->arena_size;
 }
@@ -125,12 +126,12 @@ static uintptr_t behind_pools(const struct search *search)
     /* Walk the ring up to its head, the only element that does not start at a multiple of the pool
      * size. */
     for (size_t steps = 0; (uintptr_t)at % search->pool_size == 0; at = pool.next)
-        if (at == NULL || ++steps > 65536 || !hf_cpython_read(at, &pool, sizeof pool))
+        if (at == NULL || ++steps > 65536 || !hf_maps_read(at, &pool, sizeof pool))
             return 0;
     uintptr_t pools = (uintptr_t)at + offsetof(struct hf_py_pool, next) -
                       (uintptr_t)search->head.size_class * 2 * sizeof(void *);
     uintptr_t table = 0;
-    if (!hf_cpython_read((const void *)(pools + USED_POOLS * sizeof(void *)), &table, sizeof table))
+    if (!hf_maps_read((const void *)(pools + USED_POOLS * sizeof(void *)), &table, sizeof table))
         return 0;
     return table;
 }
@@ -194,8 +195,8 @@ static void take_over(const struct search *search, uintptr_t table)
         struct arena *arena = &some[i % SOME];
         const void *entry = (const void *)(table + i * sizeof *arena);
         if (i % SOME == 0)
-            have_some = hf_cpython_read(entry, some, sizeof some);
-        if ((!have_some && !hf_cpython_read(entry, arena, sizeof *arena)) ||
+            have_some = hf_maps_read(entry, some, sizeof some);
+        if ((!have_some && !hf_maps_read(entry, arena, sizeof *arena)) ||
             !is_plausible(search, arena, table))
             return;
         if (arena->address != 0 && !hf_owned((const void *)arena->address))

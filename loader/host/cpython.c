@@ -7,6 +7,7 @@
 
 #include "alloc/base/dynlink.h"
 #include "alloc/base/fork_lock.h"
+#include "alloc/base/maps.h"
 #include "alloc/base/seal.h"
 #include "alloc/heap/internal.h"
 
@@ -14,7 +15,6 @@
 #include <pthread.h>
 #include <stdint.h>
 #include <string.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 static union {
@@ -151,12 +151,6 @@ const struct hf_cpython_interpreters *hf_cpython_interpreters(void)
     return interpreters_ready ? &interpreters.found : NULL;
 }
 
-bool hf_cpython_read(const void *from, void *to, size_t size)
-{
-    struct iovec local = {to, size}, remote = {(void *)(uintptr_t)from, size};
-    return process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == (ssize_t)size;
-}
-
 /* Offset of thread_id in PyThreadState before 3.12, where the current thread state is a single
  * variable of the process. */
 static size_t thread_id_offset(unsigned version)
@@ -174,8 +168,8 @@ bool hf_cpython_attached(const struct hf_cpython *cpython)
     /* In a subinterpreter, this_thread() returns the thread's first state, not the current one. The
      * current state may belong to another thread, and may be about to be freed. */
     unsigned long id;
-    return hf_cpython_read((const char *)current + thread_id_offset(cpython->version), &id,
-                           sizeof id) &&
+    return hf_maps_read((const char *)current + thread_id_offset(cpython->version), &id,
+                        sizeof id) &&
            id == (unsigned long)pthread_self();
 }
 
@@ -212,7 +206,7 @@ static struct hf_py_allocator *below(const struct hf_cpython *cpython,
     } seen;
     char *at = allocator->ctx;
     if (at == NULL || (uintptr_t)at % sizeof(void *) != 0 || !is_cpythons(cpython, allocator) ||
-        hf_dynlink_find(at) != cpython->map || !hf_cpython_read(at, &seen, sizeof seen))
+        hf_dynlink_find(at) != cpython->map || !hf_maps_read(at, &seen, sizeof seen))
         return NULL;
     if (seen.head.word == (unsigned char)"rmo"[domain] && has_functions(&seen.inner)) {
         *debug = true;

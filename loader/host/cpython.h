@@ -274,9 +274,6 @@ const struct hf_cpython_interpreters *hf_cpython_interpreters(void);
 /* Parses a version string of Py_GetVersion(). Returns false if it is not one. */
 bool hf_cpython_read_version(const char *text, unsigned *version, bool *free_threaded);
 
-/* Copies bytes from an address that may not be mapped. Returns whether they could be read. */
-bool hf_cpython_read(const void *from, void *to, size_t size);
-
 /* Whether the calling thread is attached to an interpreter, that is, holds its GIL. May be called
  * by any thread at any time, also after Py_Finalize(). */
 bool hf_cpython_attached(const struct hf_cpython *cpython);

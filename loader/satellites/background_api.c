@@ -101,8 +101,7 @@ static void left_here(void)
 {
 }
 
-/* What other instances call of this one. */
-static const struct hf_background_functions offered = {
+const struct hf_background_functions hf_background_offered = {
     .start = hf_background_start,
     .left = left_here,
     .pressure_begin = hf_pressure_begin,
@@ -110,11 +109,6 @@ static const struct hf_background_functions offered = {
     .pressure_cancel = hf_pressure_cancel,
     .pressure_end = hf_pressure_end,
 };
-
-void hf_background_offer(void)
-{
-    hf_instance_offer_background(&offered);
-}
 
 void hf_background_as_asked(void)
 {

@@ -7,8 +7,9 @@
 
 #include "loader/satellites/background_tables.h"
 
-/* Offers the functions to other instances. Before this one starts. */
-void hf_background_offer(void);
+/* What other instances of libhomefree call of this one. */
+extern const struct hf_background_functions hf_background_offered
+    __attribute__((visibility("hidden")));
 
 /* Starts the thread if an option asks for it. Last of the start. */
 void hf_background_as_asked(void);

@@ -278,8 +278,7 @@ void hf_replica_drop(struct hf_replica *replica)
 
 /* ---- the start ---- */
 
-/* What other instances call of this one. */
-static const struct hf_interpreters_functions offered = {
+const struct hf_interpreters_functions hf_interpreters_offered = {
     .engine = hf_interpreters_engine,
     .start = hf_interpreters_start,
     .count = hf_interpreters_count,
@@ -308,11 +307,6 @@ static const struct hf_interpreters_functions offered = {
     .replica_call = hf_replica_call,
     .replica_drop = hf_replica_drop,
 };
-
-void hf_interpreters_offer(void)
-{
-    hf_instance_offer_interpreters(&offered);
-}
 
 void hf_interpreters_observe(const struct hf_interpreters_observer *observer)
 {

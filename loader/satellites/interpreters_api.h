@@ -7,8 +7,9 @@
 
 #include "loader/satellites/interpreters_tables.h"
 
-/* Offers the functions to other instances. Before this one starts. */
-void hf_interpreters_offer(void);
+/* What other instances of libhomefree call of this one. */
+extern const struct hf_interpreters_functions hf_interpreters_offered
+    __attribute__((visibility("hidden")));
 
 /* Called once, before there are interpreters. */
 void hf_interpreters_observe(const struct hf_interpreters_observer *observer);

@@ -11,7 +11,6 @@
 #include "alloc/base/options.h"
 #include "alloc/base/satellite.h"
 #include "alloc/heap/instance.h"
-#include "loader/satellites/profile_tables.h"
 
 #include <errno.h>
 
@@ -71,12 +70,8 @@ int hf_profile_each(hf_profile_visitor *visit, void *context)
     return elsewhere ? -ENOTSUP : 0;
 }
 
-void hf_profile_offer(void)
-{
-    static const struct hf_profile_functions offered = {
-        .begin = hf_profile_begin, .end = hf_profile_end, .each = hf_profile_each};
-    hf_instance_offer_profile(&offered);
-}
+const struct hf_profile_functions hf_profile_offered = {
+    .begin = hf_profile_begin, .end = hf_profile_end, .each = hf_profile_each};
 
 void hf_profile_start(void)
 {
