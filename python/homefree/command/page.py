@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Pages for a browser: one file each, which asks nothing of any network. A template has
-@HOMEFREE_NAME@ where a part of its own belongs, or the style and the script that all pages share.
+@HOMEFREE_NAME@ where a part of its own belongs, or what all pages share: the head, which says what
+a page may not do, the style, and the script.
 
 State: none.
 """
@@ -9,7 +10,7 @@ import os
 import re
 
 _MARK = re.compile(rb"@HOMEFREE_([A-Z]+)@")
-_SHARED = {"STYLE": "page.css", "SCRIPT": "page.js"}
+_SHARED = {"HEAD": "page_head.html", "STYLE": "page.css", "SCRIPT": "page.js"}
 
 
 def fill(template, parts):

@@ -130,7 +130,10 @@ class Page(browser.InBrowser):
             self.screen(width, 800)
             for beyond in ("document.documentElement", "document.querySelector('.scroll')"):
                 wide = f"return {beyond}.scrollWidth - {beyond}.clientWidth"
-                self.assertLessEqual(self.script(wide), 0, width)
+                # The map is drawn anew after the change of width.
+                self.until(
+                    lambda wide=wide: self.script(wide) <= 0, f"nothing is beyond {width} pixels"
+                )
 
 
 if __name__ == "__main__":
