@@ -242,18 +242,10 @@ static int become_python(const struct request *request)
 {
     struct hf_keep keep = {.last = NULL};
     struct hf_words words = {.keep = &keep};
-    char *self = realpath("/proc/self/exe", NULL);
-    if (self == NULL) {
-        hf_command_complain(who, "cannot begin: %s", strerror(errno));
-    } else {
-        hf_words_add(&words, "command", self);
-        for (size_t i = 0; i < request->count; i++)
-            hf_words_add(&words, source_options[request->inputs[i].source],
-                         request->inputs[i].value);
-        hf_words_add_options(&words, arguments_table, request);
-        hf_python_become(who, "exports", &words, "give --module NAME, which needs no Python");
-    }
-    free(self);
+    for (size_t i = 0; i < request->count; i++)
+        hf_words_add(&words, source_options[request->inputs[i].source], request->inputs[i].value);
+    hf_words_add_options(&words, arguments_table, request);
+    hf_python_become(who, "exports", &words, "give --module NAME, which needs no Python");
     hf_keep_release(&keep);
     return HF_EXIT_FAILED;
 }

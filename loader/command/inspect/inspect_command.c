@@ -223,15 +223,13 @@ static int become_python(struct request *request, const bool *fails)
 {
     struct hf_keep keep = {.last = NULL};
     struct hf_words words = {.keep = &keep};
-    char *self = realpath("/proc/self/exe", NULL);
     /* What archives hold, for processes of this command under the same number. Not a closed stdin,
      * stdout or stderr. */
     const int created = memfd_create("homefree inspect", MFD_CLOEXEC);
     const int memory = created >= 0 ? fcntl(created, F_DUPFD, STDERR_FILENO + 1) : -1;
-    if (self == NULL || memory < 0) {
+    if (memory < 0) {
         hf_command_complain(who, "cannot begin: %s", strerror(errno));
     } else {
-        hf_words_add(&words, "command", self);
         hf_words_add(&words, "memory", hf_keep_format(&keep, "%d", memory));
         request->python = hf_preload_python(request->python);
         request->require_homefree = request->require_homefree || request->look_for_linked;
@@ -241,7 +239,6 @@ static int become_python(struct request *request, const bool *fails)
     }
     if (memory >= 0)
         close(memory);
-    free(self);
     hf_keep_release(&keep);
     return HF_EXIT_FAILED;
 }

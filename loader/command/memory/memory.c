@@ -117,7 +117,6 @@ static int show_blocks(const struct request *request, struct hf_words *words)
 static int show_memory(const struct request *request, const struct hf_operand_list *operands,
                        struct hf_words *words)
 {
-    char self[PATH_MAX];
     struct hf_live_process process;
     /* What is no process is told before Python starts. */
     const int status =
@@ -126,11 +125,6 @@ static int show_memory(const struct request *request, const struct hf_operand_li
         return status;
     if (request->pid != NULL)
         hf_live_close(&process);
-    const ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
-    if (length > 0) {
-        self[length] = '\0';
-        hf_words_add(words, "self", self);
-    }
     hf_words_add_options(words, arguments_table, request);
     for (size_t i = 0; i < operands->count; i++)
         hf_words_add(words, "command", operands->values[i]);

@@ -19,15 +19,23 @@ char *hf_preload_python(char *named)
     return named != NULL && named[0] != '\0' ? named : fallback;
 }
 
-char *hf_preload_directory(void)
+char *hf_preload_self(void)
 {
     char path[PATH_MAX];
     const ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
-    if (length <= 0)
-        return NULL;
-    path[length] = '\0';
-    char *slash = strrchr(path, '/');
-    return slash != NULL ? strndup(path, (size_t)(slash - path)) : NULL;
+    return length > 0 ? strndup(path, (size_t)length) : NULL;
+}
+
+char *hf_preload_directory(void)
+{
+    char *path = hf_preload_self();
+    char *slash = path != NULL ? strrchr(path, '/') : NULL;
+    if (slash != NULL) {
+        *slash = '\0';
+        return path;
+    }
+    free(path);
+    return NULL;
 }
 
 char *hf_preload_find_in(const char *const *places, const char *name)

@@ -17,6 +17,9 @@
  * or python3. */
 char *hf_preload_python(char *named);
 
+/* The path of this command, to be freed; NULL if it is unknown or out of memory. */
+char *hf_preload_self(void);
+
 /* Finds the directory of this command's own file. Returns its path, to be freed, or NULL. */
 char *hf_preload_directory(void);
 

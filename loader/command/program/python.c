@@ -18,7 +18,8 @@
 #include <unistd.h>
 
 /* Its arguments: who speaks, what helps, the directory of the package `command`, the module, and
- * the module's own. The lines before the check are valid in every version of Python, 2.7 too. */
+ * the module's own, of which the first is this command's path. The lines before the check are valid
+ * in every version of Python, 2.7 too. */
 static const char start[] =
     "import sys\n"
     "sys.path = [path for path in sys.path if path]\n"
@@ -125,9 +126,7 @@ int hf_python_document(const char *who, hf_command_composer *compose, void *cont
         whole = fclose(out) == 0 && whole;
     }
     if (!whole) {
-        hf_command_complain(who,
-                            "cannot hand the report to Python: %s; use --json, which needs none",
-                            strerror(errno));
+        hf_command_complain(who, "cannot hand the result to Python: %s", strerror(errno));
         return HF_EXIT_FAILED;
     }
     *document = show ? memory : -1;
@@ -167,18 +166,26 @@ int hf_python_become(const char *who, const char *part, const struct hf_words *w
                      const char *instead)
 {
     char python[PATH_MAX];
+    char *self = NULL, *path = hf_preload_self();
     char *directory = find_package(who, instead);
-    if (directory == NULL)
+    if (directory == NULL) {
+        free(path);
         return HF_EXIT_FAILED;
+    }
     hf_python_find(python, sizeof python);
+    if (asprintf(&self, "self=%s", path != NULL ? path : "") < 0)
+        self = NULL;
+    free(path);
     /* Without the environment, the current directory and site packages: what people have installed
      * or set cannot be in the way, and starting takes half the time. Python 2 has no -I. */
-    char *first[] = {python,      word("-E"), word("-s"),    word("-S"), word("-c"),
-                     word(start), word(who),  word(instead), directory,  word(part)};
+    char *first[] = {python,    word("-E"),    word("-s"), word("-S"), word("-c"), word(start),
+                     word(who), word(instead), directory,  word(part), self};
     enum { FIRST = sizeof first / sizeof first[0] };
     char **line = calloc(FIRST + words->count + 1, sizeof *line);
-    if (line == NULL) {
+    if (line == NULL || self == NULL) {
+        free(line);
         free(directory);
+        free(self);
         return hf_command_out_of_memory(who);
     }
     memcpy(line, first, sizeof first);
@@ -188,5 +195,6 @@ int hf_python_become(const char *who, const char *part, const struct hf_words *w
     const int error = errno;
     free(line);
     free(directory);
+    free(self);
     return cannot_run(who, python, strerror(error), instead);
 }

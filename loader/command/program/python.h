@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Python, which makes of a result what people read (python/homefree/command). The command reads
- * files and processes, and needs none for documents.
+ * files and processes.
  *
  * No state. One thread.
  */
@@ -41,8 +41,9 @@ void hf_words_add(struct hf_words *words, const char *name, const char *value);
 void hf_words_add_options(struct hf_words *words, const struct hf_argument *arguments,
                           const void *request);
 
-/* Becomes the module `part` of python/homefree/command. Returns HF_EXIT_FAILED after an error
- * message by `who`, which says that another Python or `instead` helps. */
+/* Becomes the module `part` of python/homefree/command, whose first word is "self=" and this
+ * command's path. Returns HF_EXIT_FAILED after an error message by `who`, which says that another
+ * Python or `instead` helps. */
 int hf_python_become(const char *who, const char *part, const struct hf_words *words,
                      const char *instead);
 

@@ -3,7 +3,7 @@
 files, and has the command write the version script.
 
 loader/command/exports/exports.c has the command line, and needs no Python for names that it is
-given. The words: "command=" with its path, and its options, each NAME=VALUE. In the place of
+given. The words: "self=" with its path, and its options, each NAME=VALUE. In the place of
 "from-objects=FILE" come the functions that the file defines, each as "found=NAME".
 
 The files are hostile, and of any machine, class and byte order, as for a linker. Every offset and

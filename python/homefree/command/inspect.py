@@ -5,7 +5,7 @@ loader/command/inspect/inspect_command.c has the command line, and hands it over
 NAME=VALUE:
 
     file, package   what is inspected, each several times
-    command         the command itself, which inspects objects (inspect_objects.py)
+    self            the command itself, which inspects objects (inspect_objects.py)
     memory          the descriptor of a file in memory, for what archives hold
     python          the Python that knows the distributions
     fails           a rule whose findings make the exit status 1, several times
@@ -17,16 +17,12 @@ NAME=VALUE:
 State: none. One thread.
 """
 
-import json
-import re
-
 from . import inspect_text, output
 from .inspect_objects import Inspected
 from .start import Failure, complain
 
 _FINDINGS = 1
 _FAILED = 3
-_SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 def main(words):
@@ -64,7 +60,7 @@ def _forms(options):
     if sarif is not None:
         from . import inspect_sarif
 
-        yield sarif, lambda inspected: _bytes(inspect_sarif.sarif(inspected))
+        yield sarif, lambda inspected: output.document(inspect_sarif.sarif(inspected))
 
 
 def _status(inspected):
@@ -82,7 +78,7 @@ def _document(inspected):
     for file in inspected.files:
         for finding in file.get("findings", ()):
             totals[finding["severity"]] += 1
-    return _bytes(
+    return output.document(
         {
             "homefree": {
                 "version": inspected.version,
@@ -108,8 +104,3 @@ def _document(inspected):
             },
         }
     )
-
-
-def _bytes(document):
-    text = json.dumps(document, indent=2, ensure_ascii=False)
-    return (_SURROGATES.sub("\ufffd", text) + "\n").encode()

@@ -11,11 +11,11 @@ with any byte give an error for what they are, and the rest is inspected.
 State: what was found, and the file in memory with the contents of one archive. One thread.
 """
 
-import json
 import os
 import re
 import stat
 
+from . import asked
 from .start import Failure, complain
 from .terminal import Progress
 
@@ -54,7 +54,7 @@ class Inspected:
         self.loose = Group("files", "files")
         self.containers = []
         self._fails = {rule: rank for rank, rule in enumerate(options.get("fails", ()))}
-        self._command = options["command"][0]
+        self._command = options["self"][0]
         self._memory = int(options["memory"][0])
         self._python = options["python"][0]
         self._asked = [f"--{name}" for name in ("adoption", "require-homefree") if name in options]
@@ -62,7 +62,6 @@ class Inspected:
         self._progress = Progress(_WHO)
         self._reader = None
         self._kernels = set()
-        self._signal = 0
 
     def groups(self):
         return [self.loose, *self.containers] if self.loose.files else self.containers
@@ -77,7 +76,7 @@ class Inspected:
 
     def rules(self):
         """The table of rules, as the command prints it."""
-        return json.loads(b"".join(self._run(["--rules", "--json"])))["rules"]
+        return asked.rules(self._command, "inspect")
 
     # ---- what was given ----------------------------------------------------------------------
 
@@ -198,44 +197,16 @@ class Inspected:
 
     def _inspect(self, group, paths, objects, names=None):
         """objects: what the command lists; names: of an archive's members."""
-        done = 0
-        while done < len(objects):
-            for line in self._answers(objects[done:]):
-                self._take(group, paths[done], json.loads(line), names and names[done])
-                done += 1
-                if done < len(paths):
-                    self._progress.show(f"{len(self.files)} objects, {paths[done]}")
-            if done < len(objects):
-                how = f"by signal {self._signal}" if self._signal else "too early"
-                why = f"the process that inspected it ended {how}"
-                self._fail(group, paths[done], why, names and names[done])
-                done += 1
-
-    def _answers(self, objects):
-        text = b"".join(field + b"\0" for fields in objects for field in fields)
-        options = [*self._asked, "--json", "--listed", str(self._memory)]
-        return (line for line in self._run(options, text) if line.endswith(b"\n"))
-
-    def _run(self, options, text=b""):
-        """The lines that the command prints. It reads all of the text first."""
-        theirs, ours = os.pipe()
-        result, out = os.pipe()
-        streams = [(os.POSIX_SPAWN_DUP2, theirs, 0), (os.POSIX_SPAWN_DUP2, out, 1)]
-        arguments = [self._command, "inspect", *options]
-        try:
-            child = os.posix_spawn(self._command, arguments, os.environ, file_actions=streams)
-        except OSError as error:
-            raise Failure(f"cannot run '{self._command}': {error.strerror}") from None
-        os.close(theirs)
-        os.close(out)
-        with open(result, "rb") as lines:
-            try:
-                with open(ours, "wb") as file:
-                    file.write(text)
-            except BrokenPipeError:  # it has ended
-                pass
-            yield from lines
-        self._signal = os.waitpid(child, 0)[1] & 0x7F
+        options = [*self._asked, "--listed", str(self._memory)]
+        for path, name, (file, signal) in zip(
+            paths, names or [None] * len(paths), asked.inspect(self._command, options, objects)
+        ):
+            if file is not None:
+                self._take(group, path, file, name)
+            else:
+                how = f"by signal {signal}" if signal else "too early"
+                self._fail(group, path, f"the process that inspected it ended {how}", name)
+            self._progress.show(f"{len(self.files)} objects, {path}")
 
     def _take(self, group, path, file, member):
         """What was found in an object. What nobody loads is left out of a container: programs,

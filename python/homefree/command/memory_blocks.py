@@ -15,7 +15,7 @@ from .terminal import Page, size
 
 
 def main(words):
-    descriptor = words[0].partition("=")[2]
+    descriptor = dict(word.split("=", 1) for word in words)["document"]
     with open(int(descriptor), "rb") as file:
         file.seek(0)
         listed, line, document = file.read().rstrip(b"\n").rpartition(b"\n")

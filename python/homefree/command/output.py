@@ -4,11 +4,21 @@
 State: none; the file beside a result while it is written. One thread.
 """
 
+import json
 import os
+import re
 import stat
 import sys
 
 from .start import Failure
+
+_SURROGATES = re.compile("[\ud800-\udfff]")
+
+
+def document(what):
+    """A JSON document, as bytes. What was no text is U+FFFD."""
+    text = json.dumps(what, indent=2, ensure_ascii=False)
+    return (_SURROGATES.sub("\ufffd", text) + "\n").encode()
 
 
 def write(path, data):

@@ -235,7 +235,7 @@ if dies is not None:
         command.chmod(0o755)
         for name in "a.so", "b-dies.so", "c.so", "d-dies.so":
             self.file(f"site/{name}", (self.bad if name == "c.so" else self.good).read_bytes())
-        words = "version=1", "format=1", "memory=0", "python=python3", f"command={command}"
+        words = "version=1", "format=1", "memory=0", "python=python3", f"self={command}"
         code = "import sys; sys.path.append(sys.argv[1]); from command import inspect; "
         code += "sys.exit(inspect.main(sys.argv[2:]))"
         done = subprocess.run(
