@@ -138,12 +138,6 @@ void hf_json_unsigned(struct hf_json *json, const char *key, uint64_t value)
     fprintf(json->out, "%" PRIu64, value);
 }
 
-void hf_json_signed(struct hf_json *json, const char *key, int64_t value)
-{
-    begin_value(json, key);
-    fprintf(json->out, "%" PRId64, value);
-}
-
 void hf_json_seconds(struct hf_json *json, const char *key, uint64_t nanoseconds)
 {
     enum { DIGITS = 9, SECOND = 1000000000 };

@@ -43,7 +43,6 @@ void hf_json_close(struct hf_json *json); /* closes the innermost object or arra
 
 void hf_json_string(struct hf_json *json, const char *key, const char *value); /* NULL: null */
 void hf_json_unsigned(struct hf_json *json, const char *key, uint64_t value);
-void hf_json_signed(struct hf_json *json, const char *key, int64_t value);
 /* A time, printed in seconds. */
 void hf_json_seconds(struct hf_json *json, const char *key, uint64_t nanoseconds);
 void hf_json_boolean(struct hf_json *json, const char *key, bool value);

@@ -8,7 +8,7 @@
  * Usage: manual PAGE
  */
 #include "alloc/base/options.h"
-#include "loader/command/doctor/doctor_record.h"
+#include "loader/inspect/inspect.h"
 
 #include <ctype.h>
 #include <inttypes.h>

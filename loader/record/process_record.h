@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The record of a process: the facts that `homefree doctor` shows. process_record.c collects and
- * writes them, process_end.c decides when, and the command reads them
- * (loader/command/doctor/doctor_record.h). With --pid, the command writes the record itself, from
- * what it sees of the process (doctor_live.h). This is the only description of the format.
+ * writes them, process_end.c decides when, and the command's part in Python reads them
+ * (python/homefree/command/doctor_record.py). With --pid, the command writes the record itself,
+ * from what it sees of the process (doctor_live.h). This is the only description of the format.
  *
  * A record consists of lines of fields separated by tabs. In a field, '%' and every byte that is
  * not printable ASCII is written as '%' and two hexadecimal digits. An empty field is "-"; a field
@@ -37,6 +37,7 @@
  *                               a foreign allocator and the bytes it has mapped; state: home
  *                               (homefree frees its pointers with it), known (none of its
  *                               functions can be called); how many of its blocks were leaked
+ *   contains OBJECT ALLOCATOR   only with `live`: an allocator that the object's file contains
  *   crash OBJECT FUNCTION CALLER
  *                               after a signal: the object whose code was running, or that had
  *                               called libc's code; its function; the next other object up the

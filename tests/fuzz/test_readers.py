@@ -1,7 +1,7 @@
 """What Python reads of files and channels that others may have damaged: archives, older reports,
-baselines, records and indexes of the cache, notes beside prebuilt modules, what a recorded process
-wrote, and what a host of the harness answers. Whatever is in there, each reader gives a result of
-its kind or its error.
+baselines, records of processes, records and indexes of the cache, notes beside prebuilt modules,
+what a recorded process wrote, and what a host of the harness answers. Whatever is in there, each
+reader gives a result of its kind or its error.
 
 Usage: test_readers.py [unittest arguments]. Exits with 77 where hypothesis is not installed.
 """
@@ -9,6 +9,7 @@ Usage: test_readers.py [unittest arguments]. Exits with 77 where hypothesis is n
 import io
 import json
 import os
+import re
 import signal
 import socket
 import sys
@@ -17,6 +18,7 @@ import tempfile
 import types
 import unittest
 import zipfile
+from pathlib import Path
 
 try:
     from hypothesis import HealthCheck, example, given, settings
@@ -26,7 +28,15 @@ except ImportError:
     print("hypothesis is not installed (Debian: python3-hypothesis)")
     sys.exit(77)
 
-from homefree.command import inspect_archive, report_compare, report_text
+from homefree.command import (
+    doctor,
+    doctor_record,
+    doctor_text,
+    inspect_archive,
+    output,
+    report_compare,
+    report_text,
+)
 from homefree.command.start import Failure
 from homefree.extension import _files, _index, _prebuilt
 from homefree.extension._record import Record
@@ -45,6 +55,8 @@ settings.register_profile(
 )
 settings.load_profile("readers")
 
+RULES = Path(__file__).resolve().parents[2] / "loader/record/process_record.def"
+DOCTOR_RULES = re.findall(r'^HF_DOCTOR_RULE\(\w+, "([a-z-]+)"', RULES.read_text(), re.MULTILINE)
 DEEP = b"[" * 200000
 # A given alphabet, because hypothesis would first make a table of Unicode.
 texts = st.text("ab1./ \0\n\t'\"\\\u00e9\u20ac\ud83d", max_size=8)
@@ -139,6 +151,92 @@ class Readers(unittest.TestCase):
             for number in version, 1:
                 document = {"homefree_report": number, "findings": findings}
                 self.read_older_report(json.dumps(document).encode())
+
+    # ---- homefree doctor ----
+
+    LINES = (
+        b"homefree-doctor\t2",
+        b"process\t12\texit\t0\t/bin/app\ton",
+        b"preload\tlibx.so:/a/lib%c3%a9.so",
+        b"heap\t4096\t4096\t2048\t4096",
+        b"unseen\tno%20memory",
+        b"object\t0\tordinary\tmp\t/bin/app\t-",
+        b"object\t0\truntime\t-\t/lib/libc.so.6\tlibc.so.6",
+        b"object\t0\thomefree\thl\t/lib/libhomefree.so.1\tlibhomefree.so.1",
+        b"object\t0\tordinary\tmsy\t/lib/%c3%a9.so\tlib%20x.so",
+        b"object\t0\tordinary\tm\t/lib/libx.so\tlibstdc++.so.6",
+        b"object\t7\tordinary\tm\t/lib/%1b[m\t-",
+        b"defines\t1\tmalloc",
+        b"defines\t1\tfree",
+        b"defines\t4\tmalloc",
+        b"defines\t4\tfree",
+        b"slot\t0\tfree\tcall\trouted\t1\t-",
+        b"slot\t0\tmalloc\tdata\tplain\t4\t-",
+        b"slot\t3\tfree\tword\trefused\t3\tbecause",
+        b"slot\t3\tfree\tcall\trefused\t-\t-",
+        b"slot\t3\t_Znwm\tcall\tplain\t-\t-",
+        b"slot\t3\t_ZdlPv\tcall\trouted\t1\t-",
+        b"reach\t3\tstatic",
+        b"foreign\t5\tjemalloc\t4096\thome\t0",
+        b"foreign\t5\tmim%ff\t1\tknown\t3",
+        b"contains\t5\ttcmalloc",
+        b"copy\t0\tvariable\tmalloc\t1",
+        b"crash\t5\tfree\t0",
+        b"freeing",
+    )
+
+    def read_doctors_record(self, data):
+        """Result: whether it is one."""
+        try:
+            record = doctor_record.read(data)
+        except doctor_record.Unreadable:
+            return False
+        rules = {name: {"severity": "note", "remedy": ""} for name in DOCTOR_RULES}
+        process = doctor.process(record, signal.SIGSEGV, 0, rules)
+        json.loads(output.document(process))
+        document = {"processes": [process]}
+        text = doctor_text.text(document, "-", True).decode()
+        self.assertTrue(all(letter == "\n" or letter.isprintable() for letter in text), text)
+        return True
+
+    def record_of(self, lines):
+        return b"\n".join([*lines, b"end\t%d" % len(lines), b""])
+
+    def test_whole_record(self):
+        lines = list(self.LINES)
+        self.assertTrue(self.read_doctors_record(self.record_of(lines)))
+        for moment in b"start", b"signal", b"asked", b"live":
+            lines[1] = b"process\t12\t%s\t11\t-\toff" % moment
+            self.assertTrue(self.read_doctors_record(self.record_of(lines)))
+
+    @given(st.binary())
+    @example(b"homefree-doctor\t2\nend\t1\n")
+    def test_record_of_bytes(self, data):
+        self.assertFalse(self.read_doctors_record(data))
+
+    @given(st.integers(0, 3000))
+    def test_record_cut(self, length):
+        whole = self.record_of(self.LINES)
+        length %= len(whole)
+        self.assertFalse(self.read_doctors_record(whole[:length]))
+
+    @given(
+        st.lists(st.tuples(st.integers(0), st.sampled_from(b"\0\t\n%-0179azpm\xff")), max_size=3)
+    )
+    def test_changed_record(self, changes):
+        data = bytearray(self.record_of(self.LINES))
+        for at, byte in changes:
+            data[at % len(data)] = byte
+        self.read_doctors_record(bytes(data))
+
+    @given(st.integers(1, 27), st.integers(1, 27), st.integers(0, 7), values)
+    def test_record_of_other_lines(self, left_out, other, place, value):
+        lines = list(self.LINES)
+        fields = lines[other].split(b"\t")
+        fields[place % len(fields)] = str(value).encode("utf-8", "replace").replace(b"\n", b"")
+        lines.append(b"\t".join(fields))
+        del lines[left_out]
+        self.read_doctors_record(self.record_of(lines))
 
     # ---- homefree inspect ----
 

@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * `homefree doctor`: runs a program, reads the records that its processes wrote, and makes a
- * document of them, which Python shows to people (python/homefree/command/doctor.py).
+ * `homefree doctor`: runs a program, collects the records that its processes wrote, and hands them
+ * to Python, which finds what is wrong in them and tells people and scripts
+ * (python/homefree/command/doctor.py).
  *
- * Owns: the options, the sequence of steps, and all error messages. The program keeps its own
- * output; the report follows it as a whole, on stdout or in a file. One thread.
+ * Owns: the options and the table of rules. The program keeps its own output; the report follows it
+ * as a whole, on stdout or in a file. One thread.
  */
-#include "loader/command/doctor/doctor_document.h"
 #include "loader/command/doctor/doctor_live.h"
 #include "loader/command/doctor/doctor_run.h"
 #include "loader/command/program/python.h"
+#include "loader/command/rules.h"
+
+#include <homefree/homefree.h>
 
 #include <dirent.h>
 #include <errno.h>
@@ -18,11 +21,22 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+enum { RECORD_MOST = 64 << 20 };
+
 static const char who[] = "homefree doctor";
-static const char instead[] = "use --json, which needs no Python";
+static const char instead[] = "use 'homefree inspect --json FILE', which needs no Python";
+
+static const struct hf_rule_text rules[] = {
+#define HF_DOCTOR_RULE(id, name, severity, explanation, remedy) \
+    {name, HF_SEVERITY_##severity, explanation, remedy},
+#include "loader/record/process_record.def"
+#undef HF_DOCTOR_RULE
+};
+static const struct hf_rule_table table = {"doctor", 1, rules, sizeof rules / sizeof rules[0]};
 
 /* The program that runs without COMMAND: Python with the packages that homefree's users have. */
 static char probe[] = "try:\n"
@@ -104,76 +118,101 @@ static int check(const struct request *request, const struct hf_operand_list *op
     return HF_EXIT_NONE;
 }
 
-/* ---- the report ----------------------------------------------------------------------------- */
+/* ---- records, as Python gets them ----------------------------------------------------------- */
+
+/* How the process ended; zero if unknown. */
+struct end {
+    int signal, status;
+};
 
 struct report {
     const struct request *request;
-    const struct hf_doctor_run *run;       /* NULL with --read and --pid */
-    const struct hf_live_process *process; /* NULL but with --pid */
-    int process_record;                    /* a descriptor, with --pid */
-    struct hf_json json;
-    int document; /* in memory; -1: none */
-    size_t shown;
-    struct hf_rule_totals found;
+    const struct hf_doctor_run *run; /* NULL with --read and --pid */
+    int process_record;              /* a descriptor, with --pid; otherwise -1 */
+    int document;                    /* in memory; -1: none */
+    size_t handed, failed;
 };
 
-static void complain_about(const char *what, int result, const char *why)
+static void complain_about(struct report *report, const char *what, const char *why)
 {
-    hf_command_complain(who, "cannot read the record of %s: %s", what,
-                        why != NULL ? why : strerror(-result));
+    report->failed++;
+    hf_command_complain(who, "cannot read the record of %s: %s", what, why);
 }
 
-/* Shows one record, and closes it. */
-static void show(struct report *report, int descriptor, const char *what, struct hf_record_end end)
+/* Reads a file as a whole. Returns memory to be freed, or NULL with `why` set. */
+static char *read_whole(int descriptor, size_t *size, const char **why)
 {
-    struct hf_record record;
-    int result = hf_record_read(descriptor, &record);
+    struct stat status;
+    char *text = NULL;
+    ssize_t got = fstat(descriptor, &status);
+    *size = 0;
+    if (got == 0 && !S_ISREG(status.st_mode)) {
+        *why = "it is not a regular file";
+        return NULL;
+    }
+    if (got == 0 && status.st_size > RECORD_MOST) {
+        *why = "it is larger than any record";
+        return NULL;
+    }
+    if (got == 0)
+        text = malloc((size_t)status.st_size + 1);
+    while (text != NULL && *size < (size_t)status.st_size &&
+           ((got = pread(descriptor, text + *size, (size_t)status.st_size - *size, (off_t)*size)) >
+                0 ||
+            (got < 0 && errno == EINTR)))
+        *size += got > 0 ? (size_t)got : 0;
+    if (text != NULL && got >= 0)
+        return text;
+    *why = strerror(errno);
+    free(text);
+    return NULL;
+}
+
+/* Hands over one record, and closes it: a line of numbers, whose it is, and its bytes. */
+static void hand_over(struct report *report, FILE *out, int descriptor, const char *what,
+                      struct end end)
+{
+    size_t size;
+    const char *why;
+    char *text = read_whole(descriptor, &size, &why);
     close(descriptor);
-    if (result == 0 && report->run != NULL && end.signal == 0 &&
-        strcmp(record.moment, "signal") == 0)
-        end.signal = record.signal;
-    record.process = report->process;
-    if (result != 0) {
-        report->found.failed++;
-        complain_about(what, result, record.why);
-    } else {
-        report->shown++;
-        hf_record_find(&record, end);
-        hf_doctor_write_json(&report->json, &record, &report->found);
+    if (text == NULL) {
+        complain_about(report, what, why);
+        return;
     }
-    hf_record_free(&record);
+    fprintf(out, "%d %d %zu %zu\n%s", end.signal, end.status, strlen(what), size, what);
+    fwrite(text, 1, size, out);
+    report->handed++;
+    free(text);
 }
 
-static void show_record(struct report *report, const char *path)
+static void hand_file_over(struct report *report, FILE *out)
 {
-    char *what = NULL;
+    const char *path = report->request->record;
     const int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (descriptor < 0) {
-        report->found.failed++;
-        hf_command_complain(who, "cannot open '%s': %s", path, strerror(errno));
-    } else if (asprintf(&what, "'%s'", path) < 0) {
-        report->found.failed++;
-        close(descriptor);
-        (void)hf_command_out_of_memory(who);
+    struct hf_keep keep = {.last = NULL};
+    if (descriptor >= 0) {
+        hand_over(report, out, descriptor, hf_keep_format(&keep, "'%s'", path), (struct end){0, 0});
     } else {
-        show(report, descriptor, what, (struct hf_record_end){0, 0});
-        free(what);
+        report->failed++;
+        hf_command_complain(who, "cannot open '%s': %s", path, strerror(errno));
     }
+    hf_keep_release(&keep);
 }
 
-static void show_main(struct report *report)
+static void hand_main_over(struct report *report, FILE *out)
 {
     const struct hf_doctor_run *run = report->run;
     const int descriptor = hf_doctor_run_open(run, run->pid);
     if (descriptor >= 0) {
-        const struct hf_record_end end = {
+        const struct end end = {
             .signal = WIFSIGNALED(run->status) ? WTERMSIG(run->status) : 0,
             .status = WIFEXITED(run->status) ? WEXITSTATUS(run->status) : 0,
         };
-        show(report, descriptor, "the program", end);
+        hand_over(report, out, descriptor, "the program", end);
         return;
     }
-    report->found.failed++;
+    report->failed++;
     hf_command_complain(who, "'%s' left no record: %s", run->command[0],
                         descriptor == -ENOENT ? hf_doctor_run_why(run) : strerror(-descriptor));
 }
@@ -184,14 +223,13 @@ static int is_record(const struct dirent *entry)
     return entry->d_name[0] != '\0' && entry->d_name[strspn(entry->d_name, "0123456789")] == '\0';
 }
 
-/* Shows the records of all other processes, ordered by process number. */
-static void show_children(struct report *report)
+/* Hands over the records of all other processes, ordered by process number. */
+static void hand_children_over(struct report *report, FILE *out)
 {
     struct dirent **records;
     const int count = scandir(report->run->directory, &records, is_record, versionsort);
     if (count < 0) {
-        report->found.failed++;
-        complain_about("other processes", -errno, NULL);
+        complain_about(report, "other processes", strerror(errno));
         return;
     }
     for (int i = 0; i < count; i++) {
@@ -202,69 +240,45 @@ static void show_children(struct report *report)
             continue;
         const int descriptor = hf_doctor_run_open(report->run, (pid_t)pid);
         snprintf(what, sizeof what, "process %ld", pid);
-        if (descriptor >= 0) {
-            show(report, descriptor, what, (struct hf_record_end){0, 0});
-        } else {
-            report->found.failed++;
-            complain_about(what, descriptor, NULL);
-        }
+        if (descriptor >= 0)
+            hand_over(report, out, descriptor, what, (struct end){0, 0});
+        else
+            complain_about(report, what, strerror(-descriptor));
     }
     free(records);
-}
-
-static void write_status(struct hf_json *json, const struct hf_doctor_run *run)
-{
-    hf_json_object(json, "command");
-    hf_json_array(json, "arguments");
-    for (char **argument = run->command; *argument != NULL; argument++)
-        hf_json_string(json, NULL, *argument);
-    hf_json_close(json);
-    if (WIFSIGNALED(run->status)) {
-        hf_json_string(json, "status", NULL);
-        hf_json_signed(json, "signal", WTERMSIG(run->status));
-    } else {
-        hf_json_signed(json, "status", WEXITSTATUS(run->status));
-        hf_json_string(json, "signal", NULL);
-    }
-    hf_json_boolean(json, "core", WIFSIGNALED(run->status) && WCOREDUMP(run->status));
-    hf_json_close(json);
 }
 
 static bool compose(FILE *out, void *context)
 {
     struct report *report = context;
-    struct hf_json *json = &report->json;
-    if (report->request->json)
-        hf_json_begin(json, out, hf_doctor_table.command, hf_doctor_table.format);
-    else
-        hf_json_begin_plain(json, out, true);
-    if (report->run != NULL)
-        write_status(json, report->run);
-    hf_json_array(json, "processes");
-    if (report->process != NULL) {
-        show(report, report->process_record, "the process", (struct hf_record_end){0, 0});
+    if (report->process_record >= 0) {
+        hand_over(report, out, report->process_record, "the process", (struct end){0, 0});
     } else if (report->run == NULL) {
-        show_record(report, report->request->record);
+        hand_file_over(report, out);
     } else {
-        show_main(report);
+        hand_main_over(report, out);
         if (report->request->children)
-            show_children(report);
+            hand_children_over(report, out);
     }
-    hf_json_close(json);
-    hf_json_object(json, "summary");
-    hf_json_unsigned(json, "processes", report->shown);
-    hf_rules_totals(json, &report->found);
-    hf_json_close(json);
-    hf_json_finish(json);
     /* Without a record, the error message is all that people see. */
-    return report->request->json || report->shown > 0;
+    return report->request->json || report->handed > 0;
 }
 
-/* Writes the document, or leaves it in memory for Python. */
-static int write_report(struct report *report)
+static int collect(struct report *report)
 {
-    return report->request->json ? hf_command_compose(who, report->request->output, compose, report)
-                                 : hf_python_document(who, compose, report, &report->document);
+    return hf_python_document(who, compose, report, &report->document);
+}
+
+/* How the program ended. */
+static void add_end(struct hf_words *words, const struct report *report)
+{
+    const int status = report->run->status;
+    for (char **argument = report->run->command; *argument != NULL; argument++)
+        hf_words_add(words, "argument", *argument);
+    hf_words_add(words, WIFSIGNALED(status) ? "signal" : "status",
+                 hf_keep_format(words->keep, "%d",
+                                WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status)));
+    hf_words_add(words, "core", WIFSIGNALED(status) && WCOREDUMP(status) ? "1" : NULL);
 }
 
 static int become_python(const struct report *report)
@@ -272,68 +286,69 @@ static int become_python(const struct report *report)
     struct hf_keep keep = {.last = NULL};
     struct hf_words words = {.keep = &keep};
     hf_words_add(&words, "document", hf_keep_format(&keep, "%d", report->document));
-    hf_words_add(&words, "output", report->request->output);
-    hf_words_add(&words, "all", report->request->all ? "1" : NULL);
+    hf_words_add(&words, "failed", hf_keep_format(&keep, "%zu", report->failed));
+    hf_words_add(&words, "version", HF_VERSION);
+    hf_words_add(&words, "format", hf_keep_format(&keep, "%u", table.format));
+    hf_words_add_options(&words, arguments_table, report->request);
+    if (report->run != NULL)
+        add_end(&words, report);
     const int result = hf_python_become(who, "doctor", &words, instead);
     hf_keep_release(&keep);
     return result;
 }
 
-/* Shows a running process. */
+/* ---- processes ------------------------------------------------------------------------------ */
+
+/* Records a running process. */
 static int look_at(struct report *report)
 {
-    const struct request *request = report->request;
     struct hf_live_process process;
     const char *why;
-    int status = hf_live_open(who, request->pid, &process);
+    int status = hf_live_open(who, report->request->pid, &process);
     if (status != HF_EXIT_NONE)
         return status;
     report->process_record = hf_doctor_live_record(&process, &why);
-    if (report->process_record < 0) {
+    if (report->process_record >= 0) {
+        status = collect(report);
+    } else {
         hf_command_complain(who, "cannot look at process %d: %s", (int)process.pid, why);
         status = HF_EXIT_FAILED;
-    } else {
-        report->process = &process;
-        status = write_report(report);
-        report->process = NULL;
     }
     hf_live_close(&process);
     return status;
 }
 
-/* Runs the command and writes a report. Nothing is run if its report could not be shown. */
-static int look_after(struct report *report)
+/* Runs the command. Not if what it leaves could not be shown. */
+static int look_after(struct report *report, struct hf_doctor_run *run)
 {
-    const struct request *request = report->request;
-    struct hf_doctor_run program = {
+    int result = hf_python_check(who, instead);
+    if (report->request->command == default_command)
+        hf_python_find(python, sizeof python);
+    if (result == HF_EXIT_CLEAN)
+        result = hf_doctor_run(who, run);
+    report->run = run;
+    if (result == HF_EXIT_CLEAN)
+        result = collect(report);
+    hf_doctor_run_end(run);
+    return result;
+}
+
+static int run(const struct request *request)
+{
+    struct report report = {.request = request, .process_record = -1, .document = -1};
+    struct hf_doctor_run run = {
         .command = request->command,
         .library = request->library,
         .start = request->moment != NULL && strcmp(request->moment, "start") == 0,
         .children = request->children,
         .stdout_is_stderr = request->json && strcmp(request->output, "-") == 0,
     };
-    int result = request->json ? HF_EXIT_CLEAN : hf_python_check(who, instead);
-    if (request->command == default_command)
-        hf_python_find(python, sizeof python);
-    if (result == HF_EXIT_CLEAN)
-        result = hf_doctor_run(who, &program);
-    report->run = &program;
-    if (result == HF_EXIT_CLEAN)
-        result = write_report(report);
-    report->run = NULL;
-    hf_doctor_run_end(&program);
-    return result;
-}
-
-static int run(const struct request *request)
-{
-    struct report report = {.request = request, .document = -1};
     const int result = request->pid != NULL      ? look_at(&report)
-                       : request->record != NULL ? write_report(&report)
-                                                 : look_after(&report);
+                       : request->record != NULL ? collect(&report)
+                                                 : look_after(&report, &run);
     if (result != HF_EXIT_CLEAN)
         return result;
-    return report.document < 0 ? hf_rules_status(&report.found) : become_python(&report);
+    return report.document < 0 ? HF_EXIT_FAILED : become_python(&report);
 }
 
 int hf_command_doctor(int count, char **arguments)
@@ -346,7 +361,7 @@ int hf_command_doctor(int count, char **arguments)
     if (result != HF_EXIT_NONE)
         return result;
     if (request.rules)
-        return hf_rules_list(who, &hf_doctor_table, request.json);
+        return hf_rules_list(who, &table, request.json);
     request.command = operands.count > 0 ? operands.values : default_command;
     if (request.output == NULL)
         request.output = "-";

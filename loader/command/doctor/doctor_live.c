@@ -7,6 +7,7 @@
 #include "loader/command/doctor/live_facts.h"
 #include "loader/command/doctor/live_routing.h"
 #include "loader/command/live/live_object.h"
+#include "loader/inspect/inspect.h"
 #include "loader/record/process_record.h"
 
 #include <errno.h>
@@ -232,6 +233,31 @@ static void write_facts(struct collecting *collecting, size_t index)
     }
 }
 
+/* The allocators in the file of an object that may contain one. */
+static void write_inside(const struct collecting *collecting, size_t index)
+{
+    const struct hf_live_facts *facts = &collecting->facts[index];
+    const struct hf_live_object *object = &collecting->objects.items[index];
+    struct hf_inspection inspection;
+    struct hf_live_elf file;
+    if (facts->role != HF_LIVE_ORDINARY || hf_live_takes_too_long(collecting->process) ||
+        !(facts->maps || defines(facts, "malloc") || defines(facts, "free")) ||
+        hf_live_elf_open(collecting->process, object->mapping, &file) != 0)
+        return;
+    /* homefree's own extension has the table of known allocators, and therefore their names. */
+    if (hf_inspect_elf(&file.elf, path_of(object), &inspection) == 0 &&
+        !(inspection.homefree_linked && inspection.module != NULL &&
+          strcmp(inspection.module, "_homefree") == 0))
+        for (size_t i = 0; i < inspection.allocators_count; i++) {
+            fputs("contains", collecting->out);
+            number(collecting->out, index);
+            field(collecting->out, hf_allocator_name(inspection.allocators[i].allocator));
+            fputc('\n', collecting->out);
+        }
+    hf_inspection_free(&inspection);
+    hf_live_elf_close(&file);
+}
+
 static void write_allocators(const struct collecting *collecting)
 {
     for (size_t i = 0; i < collecting->routing.allocators_count; i++) {
@@ -327,6 +353,8 @@ static void write_record(struct collecting *collecting)
         write_object(collecting, i);
     for (size_t i = 0; i < collecting->objects.count; i++)
         write_facts(collecting, i);
+    for (size_t i = 0; i < collecting->objects.count; i++)
+        write_inside(collecting, i);
     write_allocators(collecting);
 }
 

@@ -154,16 +154,6 @@ int hf_live_elf_open(const struct hf_live_process *process, const struct hf_live
     return open_image(process, mapping->start, out);
 }
 
-int hf_live_elf_open_path(const struct hf_live_process *process, const char *path,
-                          struct hf_live_elf *out)
-{
-    for (size_t i = 0; i < process->mappings_count; i++)
-        if (process->mappings[i].inode != 0 && process->mappings[i].offset == 0 &&
-            strcmp(process->mappings[i].path, path) == 0)
-            return hf_live_elf_open(process, &process->mappings[i], out);
-    return -ENOENT;
-}
-
 void hf_live_elf_close(struct hf_live_elf *file)
 {
     hf_elf_close(&file->elf);

@@ -57,10 +57,6 @@ struct hf_live_elf {
 int hf_live_elf_open(const struct hf_live_process *process, const struct hf_live_mapping *mapping,
                      struct hf_live_elf *out);
 
-/* The same by the path of a mapping. */
-int hf_live_elf_open_path(const struct hf_live_process *process, const char *path,
-                          struct hf_live_elf *out);
-
 void hf_live_elf_close(struct hf_live_elf *file);
 
 #endif

@@ -194,34 +194,6 @@ def make_reports(elf):
             yield "named-" + name, compact(named.bytes()) + b"\n--\n" + elf[name]
 
 
-def make_records():
-    command = [str(BUILD / "loader/command/homefree"), "doctor", "--read"]
-    first = "homefree-doctor\t2\nprocess\t12\texit\t0\t/bin/app\ton\n"
-    lines = first + "preload\t-\nheap\t4096\t4096\t2048\t4096\n"
-    lines += "object\t0\tordinary\tmp\t/bin/app\t-\n"
-    lines += "object\t0\truntime\t-\t/lib/libc.so.6\tlibc.so.6\n"
-    lines += "object\t0\thomefree\thl\t/lib/libhomefree.so.1\tlibhomefree.so.1\n"
-    lines += "object\t0\tordinary\tmsy\t/lib/%c3%a9.so\tlib%20x.so\n"
-    lines += "defines\t1\tmalloc\ndefines\t1\tfree\ndefines\t3\tmalloc\n"
-    lines += "slot\t0\tfree\tcall\trouted\t1\t-\nslot\t0\tmalloc\tdata\tplain\t1\t-\n"
-    lines += "slot\t3\tfree\tword\trefused\t3\tbecause\nslot\t3\t_Znwm\tcall\tplain\t-\t-\n"
-    lines += "slot\t3\t_ZdlPv\tcall\trouted\t1\t-\nreach\t3\tstatic\n"
-    lines += "foreign\t3\tjemalloc\t4096\thome\nforeign\t3\tmimalloc\t0\tknown\n"
-    lines += "copy\t0\tvariable\tmalloc\t1\ncrash\t3\tfree\t0\nfreeing\n"
-    text = lines + f"end\t{lines.count(chr(10))}\n"
-    yield "everything", text
-    path = WORK / "record"
-    path.write_text(text, encoding="utf-8")
-    status = subprocess.run([*command, str(path)], check=False, stdout=subprocess.DEVNULL)
-    if status.returncode > 1:
-        sys.exit("seeds.py: the seed of records is none")
-    for moment in ("start", "signal", "asked", "live"):
-        yield moment, text.replace("\texit\t", f"\t{moment}\t")
-    unseen = first.replace("on\n", "unknown\n") + "unseen\tno%20memory\n"
-    unseen += "object\t0\tordinary\tp\t/a\t-\n"
-    yield "unseen", unseen + "end\t4\n"
-
-
 TEXTS = {
     "ancestors": [
         "7 (a) b) S 2 7 7\n",
@@ -303,8 +275,6 @@ def main():
     for name, content in make_reports(elf):
         put("report", name, content)
         put("known_sites", name, content)
-    for name, content in make_records():
-        put("record", name, content)
     for target, texts in TEXTS.items():
         for number, text in enumerate(texts):
             put(target, f"text-{number}", text.encode("utf-8"))

@@ -161,9 +161,15 @@ class Looking(unittest.TestCase):
         """What makes the command run as a user who owns nothing, where that can be."""
         if os.geteuid() != 0:
             self.skipTest("only root can become another user")
-        homefree = self.directory / "homefree"
+        here = Path("loader/command/homefree")
+        homefree, built = self.directory / here, Path(arguments.homefree).parents[2]
+        shutil.copytree(
+            built / "python/homefree/command", self.directory / "python/homefree/command"
+        )
+        homefree.parent.mkdir(parents=True)
         shutil.copy(arguments.homefree, homefree)
         homefree.chmod(0o755)
+        homefree.with_name("python3").symlink_to("/usr/bin/python3")  # everybody's
         self.directory.chmod(0o755)
         for name in ("target", "refuse"):
             shutil.copy(getattr(arguments, name), self.directory / name)
