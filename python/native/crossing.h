@@ -30,6 +30,10 @@ PyObject *homefree_message_open(PyObject *module, struct homefree_message *messa
 /* Drops a message that nobody opened. Any thread. */
 void homefree_message_drop(struct homefree_message *message);
 
+/* A function of the CPython that runs, which need not be one of the stable ABI; NULL if it has none
+ * of that name (frames.c). */
+void *homefree_function_of_cpython(const char *name);
+
 /* The name of a capsule with a struct hf_interpreters (interpreters_module.c). */
 extern const char homefree_group_name[];
 

@@ -12,10 +12,8 @@
 #include "python/native/crossing.h"
 #include "python/native/module_parts.h"
 
-#include <dlfcn.h>
 #include <homefree/homefree.h>
 #include <homefree/python/record.h>
-#include <link.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -65,35 +63,19 @@ struct get_data_either {
 typedef int (*register_3_14)(PyThreadState *, PyTypeObject *, struct get_data_either);
 typedef int (*register_3_12)(PyTypeObject *, get_data);
 
-static void *function_of_cpython(const char *name)
-{
-    Dl_info info;
-    struct link_map *map = NULL;
-    void *anchor = (void *)PyType_FromSpec, *found = NULL;
-    if (dladdr1(anchor, &info, (void **)&map, RTLD_DL_LINKMAP) == 0)
-        return NULL;
-    /* The program itself has an empty name and is opened as NULL. */
-    void *handle = dlopen(map->l_name[0] != '\0' ? map->l_name : NULL, RTLD_LAZY | RTLD_NOLOAD);
-    if (handle != NULL) {
-        found = dlsym(handle, name);
-        dlclose(handle);
-    }
-    return found;
-}
-
 /* Returns 1, 0 if this CPython is not known, or -1 with an exception set. */
 static int add_to_registry(PyTypeObject *type, get_data function)
 {
     const char *version = Py_GetVersion();
     int error = 0;
     if (strncmp(version, "3.14.", 5) == 0) {
-        register_3_14 add = (register_3_14)function_of_cpython("_PyXIData_RegisterClass");
+        register_3_14 add = (register_3_14)homefree_function_of_cpython("_PyXIData_RegisterClass");
         if (add == NULL)
             return 0;
         error = add(PyThreadState_Get(), type, (struct get_data_either){function, NULL});
     } else if (strncmp(version, "3.12.", 5) == 0 || strncmp(version, "3.13.", 5) == 0) {
         register_3_12 add =
-            (register_3_12)function_of_cpython("_PyCrossInterpreterData_RegisterClass");
+            (register_3_12)homefree_function_of_cpython("_PyCrossInterpreterData_RegisterClass");
         if (add == NULL)
             return 0;
         error = add(type, function);

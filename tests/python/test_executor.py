@@ -42,6 +42,13 @@ def wait_for(path):
 
 def add(a, b=1, *, c=0):
     return a + b + c
+
+def names(frame):
+    return [frame.f_code.co_name, *names(frame.f_back)] if frame else []
+
+def own_frames():
+    (frame,) = sys._current_frames().values()
+    return [frame.f_code.co_name]
 """
 
 
@@ -249,6 +256,27 @@ with Executor(1) as executor:
     done = subprocess.run([sys.executable, "-c", "print(5)"], capture_output=True)
     assert done.stdout == b"5\\n", done
     assert executor.submit(cube, 3).result() == 27
+"""
+        )
+
+    @own_gil
+    def test_the_frames_of_threads_are_this_interpreters(self):
+        self.fine(
+            """
+event = threading.Event()
+def waits():
+    event.wait()
+thread = threading.Thread(target=waits)
+thread.start()
+with Executor(2) as executor:
+    busy = [executor.submit(sum, range(200_000)) for _ in range(20)]
+    while not all(future.done() for future in busy):
+        seen = sys._current_frames()
+        assert "main" in names(seen[threading.get_ident()])
+        assert "waits" in names(seen[thread.ident])
+    assert executor.submit(own_frames).result() == ["own_frames"]
+event.set()
+thread.join()
 """
         )
 

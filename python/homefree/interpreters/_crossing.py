@@ -32,7 +32,7 @@ def pack(value):
     """The pickle of an object, and the list of buffers that it leaves out."""
     buffers = []
     file = io.BytesIO()
-    _Pickler(file, 5, buffer_callback=buffers.append).dump(value)
+    Pickler(file, 5, buffer_callback=buffers.append).dump(value)
     return file.getvalue(), buffers
 
 
@@ -164,7 +164,7 @@ def _reducer_of(kind):
     return _reducers.setdefault(kind, reduce)
 
 
-class _Pickler(pickle.Pickler):
+class Pickler(pickle.Pickler):
     def reducer_override(self, value):
         try:
             reduce = _reducers[type(value)]

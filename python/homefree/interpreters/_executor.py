@@ -25,7 +25,7 @@ import weakref
 from .. import _homefree
 from .._install import install
 from ._crossing import pack, unpack
-from ._inside import BROKEN, DONE, RemoteError
+from ._inside import BROKEN, DONE, RemoteError, see_own_frames
 from ._prepare import join
 from ._threads import BrokenInterpreters, Pool, break_all, close_all, settle
 
@@ -64,7 +64,7 @@ class _RemoteTraceback(Exception):
         return self.text
 
 
-def _error_of(pickled, kind, message, text):
+def error_of(pickled, kind, message, text):
     cause = _RemoteTraceback(f'\n"""\n{text}"""')
     if pickled is not None:
         try:
@@ -199,7 +199,7 @@ class _Queue:
         if outcome == DONE:
             settle(future.set_result, value)
         else:
-            settle(future.set_exception, _error_of(*value))
+            settle(future.set_exception, error_of(*value))
 
     def _results(self):
         try:
@@ -406,6 +406,7 @@ class Executor(concurrent.futures.Executor):
             weakref.finalize(self, self._threads.close).atexit = False
             return
         setup = _setup(initializer, initargs)
+        see_own_frames()
         install()
         _warm_pickle()
         group = None if interpreters is not None else _group(max_workers, name_crashes)

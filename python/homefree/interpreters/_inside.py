@@ -15,7 +15,15 @@ from .._install import install
 from ..loading._interpreter_modules import prepare
 from ._crossing import pack, unpack
 
-__all__ = ["RemoteError", "begin_thread", "replicas", "set_up", "sweep", "work"]
+__all__ = [
+    "RemoteError",
+    "begin_thread",
+    "replicas",
+    "see_own_frames",
+    "set_up",
+    "sweep",
+    "work",
+]
 
 # Outcomes of a task; _homefree's work.c has the last one too.
 DONE, RAISED, BROKEN = 0, 1, 2
@@ -25,9 +33,17 @@ class RemoteError(Exception):
     """An exception that could not be passed on as itself, with the text of its traceback."""
 
 
+def see_own_frames():
+    """CPython's sys._current_frames() also looks at the threads of other interpreters, which run
+    meanwhile, and makes frame objects of theirs in this one's memory."""
+    if _homefree.own_frames() is not None:
+        sys._current_frames = _homefree.own_frames
+
+
 def set_up():
     """Prepares a new interpreter: modules that would be refused are loaded as private copies, and
     arrays are the heap's, so that they can outlive it."""
+    see_own_frames()
     prepare()
     install("off", numpy=True)
 

@@ -8,7 +8,7 @@ import pickle
 import sys
 
 from .. import _homefree, _install, _numpy
-from ._inside import set_up, work
+from ._inside import see_own_frames, set_up, work
 
 __all__ = ["join", "prepare"]
 
@@ -46,6 +46,7 @@ def prepare() -> None:
         return
     _numpy.after.append(_register_arrays)
     if _homefree.interpreter_current() == 0:
+        see_own_frames()
         _install.install()
     else:
         set_up()
