@@ -3,7 +3,8 @@
 # that may take long says what it does and why, and every half minute how far it is.
 #
 # homefree_prepare WHAT      WHAT is "examples", "quick", "tests", "builds" or "docs"
-#   Debian and Ubuntu: installs the packages that are missing (as root, or through sudo).
+#   Debian and Ubuntu: installs the packages that are missing (as root, or through sudo); what only
+#   tests look for is left to homefree_install_for_tests where WHAT is "tests".
 #   Elsewhere: names what is missing, and stops with 3.
 #   Then puts jemalloc's release archive where the Meson wrap looks for it.
 # homefree_build DIRECTORY TARGETS [meson options]
@@ -11,8 +12,7 @@
 # something fails. homefree_build_for DIRECTORY SUITES [meson options] The same for what some tests
 # need: SUITES is --suite and --no-suite, as words (suite_targets.py).
 #
-# homefree_wheels DIRECTORY     Environments with the real libraries of tests/real and tests/cuda;
-# where HOMEFREE_TEST_PYTHONS is set, for these CPythons alone.
+# homefree_wheels DIRECTORY     Environments with the real libraries of tests/real and tests/cuda.
 # homefree_tools DIRECTORY      DIRECTORY/wheels/tools: an environment with what examples are built
 # with. homefree_wheel DIRECTORY      DIRECTORY/dist: homefree's own wheel, as pip makes it for a
 # user. homefree_pytest DIRECTORY     Environments with pytest and its extensions, for
@@ -72,10 +72,15 @@ homefree_packages() {
 homefree_more_packages() {
     echo pybind11-dev python3-numpy libmimalloc-dev libgoogle-perftools-dev
     [ "$1" = examples ] || echo ccache cmake libjemalloc2 libjemalloc-dev libtbbmalloc2 python3-venv
-    [ "$1" != tests ] && [ "$1" != builds ] || echo valgrind clang clang-tidy libclang-rt-dev lld mold python3-torch \
-        libtorch-dev gdb strace libgtest-dev catch2 chromium chromium-driver python3-selenium \
-        python3-hypothesis qemu-user faketime spin
+    [ "$1" != tests ] && [ "$1" != builds ] || echo clang libclang-rt-dev lld mold libgtest-dev catch2
     [ "$1" != docs ] || echo mandoc
+}
+
+# What tests look for, and no build: most of what is downloaded. tests/run installs it beside the
+# build.
+homefree_test_packages() {
+    [ "$1" != tests ] && [ "$1" != builds ] || echo valgrind clang-tidy python3-torch libtorch-dev gdb \
+        strace chromium chromium-driver python3-selenium python3-hypothesis qemu-user faketime spin
 }
 
 homefree_missing() {
@@ -90,15 +95,17 @@ homefree_apt_get() {
     $as_root env DEBIAN_FRONTEND=noninteractive apt-get "$@"
 }
 
+# homefree_install LIST PACKAGE…: LIST is of packages that must be there; the others may be missing.
 homefree_install() {
-    # shellcheck disable=SC2046 # lists of words
-    needed=$(homefree_missing $(homefree_packages))
-    # shellcheck disable=SC2046
-    wanted=$(homefree_missing $(homefree_more_packages "$1"))
+    # shellcheck disable=SC2086 # lists of words
+    needed=$(homefree_missing $1)
+    shift
+    wanted=$(homefree_missing "$@")
     [ -n "$needed$wanted" ] || return 0
     [ -z "$as_root" ] || command -v sudo >/dev/null ||
         homefree_fail "run as root, or install by hand:$needed$wanted"
-    homefree_step "asking apt for its lists" homefree_apt_get update ||
+    [ "${homefree_installed-no}" = yes ] ||
+        homefree_step "asking apt for its lists" homefree_apt_get update ||
         homefree_fail "apt-get update failed"
     # shellcheck disable=SC2086
     if ! homefree_step "installing$needed$wanted" \
@@ -116,6 +123,15 @@ homefree_install() {
     homefree_installed=yes
 }
 
+homefree_has_apt() {
+    command -v apt-get >/dev/null && command -v dpkg-query >/dev/null
+}
+
+homefree_install_for_tests() {
+    # shellcheck disable=SC2046 # lists of words
+    ! homefree_has_apt || homefree_install '' $(homefree_test_packages "$1")
+}
+
 homefree_name_missing() {
     missing=
     for tool in cc c++ ar make autoconf meson ninja pkg-config python3; do
@@ -123,7 +139,7 @@ homefree_name_missing() {
     done
     pkg-config --exists check 2>/dev/null || missing="$missing check(development-files)"
     [ -z "$missing" ] || homefree_fail "please install:$missing (Debian's packages:" \
-        "$(homefree_packages) $(homefree_more_packages "$1" | tr '\n' ' '))"
+        "$(homefree_packages) $(homefree_more_packages "$1" | tr '\n' ' ')$(homefree_test_packages "$1"))"
 }
 
 homefree_archive_is_right() {
@@ -196,8 +212,10 @@ homefree_newer_meson() {
 homefree_prepare() {
     as_root=
     [ "$(id -u)" = 0 ] || as_root=sudo
-    if command -v apt-get >/dev/null && command -v dpkg-query >/dev/null; then
-        homefree_install "$1"
+    if homefree_has_apt; then
+        # shellcheck disable=SC2046 # lists of words
+        homefree_install "$(homefree_packages)" $(homefree_more_packages "$1")
+        [ "$1" = tests ] || homefree_install_for_tests "$1"
     else
         homefree_name_missing "$1"
     fi
@@ -288,9 +306,20 @@ homefree_python() {
     if [ -x /usr/bin/python3 ]; then echo /usr/bin/python3; else command -v python3; fi
 }
 
+# Whether a Python is the first of several in HOMEFREE_TEST_PYTHONS: NumPy is all that tests want of
+# it. One without a GIL (3.14t) is none of them.
+homefree_is_oldest() {
+    case ${HOMEFREE_TEST_PYTHONS-} in
+    *:*t/bin/python3) false ;;
+    *:*) [ "$(readlink -f "${HOMEFREE_TEST_PYTHONS%%:*}")" = "$(readlink -f "$1")" ] ;;
+    *) false ;;
+    esac
+}
+
 # homefree_wheels DIRECTORY: virtual environments with the real libraries that tests/real imports,
 # one for each CPython from 3.9 on, and one with Debian's torch and NumPy; and one with CUDA's
-# runtimes.
+# runtimes. Where HOMEFREE_TEST_PYTHONS is set, for these CPythons alone, and NumPy alone for the
+# oldest.
 homefree_wheels() {
     mkdir -p "$1" || homefree_fail "cannot make $1"
     made=
@@ -305,7 +334,8 @@ if wanted and not sysconfig.get_config_var("Py_GIL_DISABLED"):
     print("3.%d" % sys.version_info[1])
 EOT
         ) || continue
-        if [ "$python" = /usr/bin/python3 ] && "$python" -c 'import numpy, torch' 2>/dev/null; then
+        if [ "$python" = /usr/bin/python3 ] && [ -z "${HOMEFREE_TEST_PYTHONS-}" ] &&
+            "$python" -c 'import numpy, torch' 2>/dev/null; then
             # Later releases of pyarrow need a later NumPy than Debian's.
             homefree_environment "$1/debian" "$python" --system-site-packages \
                 'real libraries beside the system'"'"'s torch, for tests/real' \
@@ -320,8 +350,10 @@ EOT
         esac
         [ -z "$version" ] && continue
         made="$made $version"
+        homefree_is_oldest "$python" && libraries=numpy || libraries='numpy pyarrow polars duckdb'
+        # shellcheck disable=SC2086 # a list of words
         homefree_environment "$1/cpython-$version" "$python" --clear \
-            'real libraries for tests/real' numpy pyarrow polars duckdb
+            'real libraries for tests/real' $libraries
     done
     homefree_free_threaded_numpy "$1"
     # They need no device.
@@ -384,10 +416,11 @@ homefree_wheel() {
 }
 
 # homefree_setup_tools DIRECTORY: a virtual environment with the newest setuptools and tools that
-# make extensions for it, for each CPython that homefree_wheels found.
+# make extensions for it, for each CPython that homefree_wheels found; not for the oldest of
+# HOMEFREE_TEST_PYTHONS.
 homefree_setup_tools() {
     for made in "$1"/cpython-3.*/bin/python; do
-        [ -x "$made" ] || continue
+        [ -x "$made" ] && ! homefree_is_oldest "$made" || continue
         version=${made##*/cpython-}
         homefree_environment "$1/setup-${version%%/*}" "$made" --clear \
             'the newest setuptools, for tests/setuptools' --upgrade setuptools wheel cython pybind11

@@ -1,9 +1,9 @@
 """Prints what `ninja` must build for some of the tests: sanitizers and the quick run need a part.
 
-usage: suite_targets.py BUILD-DIRECTORY [--suite SUITE…] [--no-suite SUITE…]
+usage: suite_targets.py BUILD-DIRECTORY [--suite SUITE…] [--no-suite SUITE…] [--tests-alone]
 
-Options as those of `meson test`; without --suite, all suites. What homefree installs is always
-among them.
+Options as those of `meson test`; without --suite, all suites. What homefree installs is among them,
+with --tests-alone only what these tests say that they need.
 """
 
 import argparse
@@ -24,6 +24,7 @@ def main():
     parser.add_argument("directory")
     parser.add_argument("--suite", action="append", default=[])
     parser.add_argument("--no-suite", action="append", default=[])
+    parser.add_argument("--tests-alone", action="store_true")
     options = parser.parse_args()
     directory = pathlib.Path(options.directory).resolve()
 
@@ -37,7 +38,7 @@ def main():
     for target in introspect(directory, "targets"):
         room = pathlib.Path(target["defined_in"]).relative_to(ROOT).parts[0]
         of_product = target["build_by_default"] and room not in ("tests", "examples", "subprojects")
-        if of_product or target["id"] in needed:
+        if (of_product and not options.tests_alone) or target["id"] in needed:
             for name in target["filename"]:
                 print(pathlib.Path(name).relative_to(directory))
 
