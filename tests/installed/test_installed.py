@@ -81,7 +81,9 @@ def python_include():
     return run(PYTHON, "-c", "import sysconfig; print(sysconfig.get_path('include'))").strip()
 
 
-class Installed(unittest.TestCase):
+class Module(unittest.TestCase):
+    """The sources of a small module, and what it must be."""
+
     def setUp(self):
         self.work = pathlib.Path(tempfile.mkdtemp(prefix="homefree-installed-"))
         self.addCleanup(shutil.rmtree, self.work)
@@ -109,6 +111,13 @@ class Installed(unittest.TestCase):
         )
         self.assertEqual(answer, "True\n")
 
+    def write_meson(self):
+        self.write("meson.build", MESON)
+        (self.work / "one").mkdir()
+        self.write("one/meson.build", MESON_ONE_LINE)
+
+
+class Installed(Module):
     def test_every_public_header_is_installed(self):
         tree, installed = SOURCE / "alloc/include", INSTALLED.root / "include"
         self.assertEqual(
@@ -226,11 +235,6 @@ class Installed(unittest.TestCase):
         self.write("CMakeLists.txt", renamed.replace('PREFIX ""', 'PREFIX "gr"'))
         self.assert_cmake_builds_it(f"-Dhomefree_DIR={self.libdir / 'cmake/homefree'}")
 
-    def write_meson(self):
-        self.write("meson.build", MESON)
-        (self.work / "one").mkdir()
-        self.write("one/meson.build", MESON_ONE_LINE)
-
     def test_meson_installed(self):
         self.write_meson()
         run("meson", "setup", self.work / "b", self.work, **self.pkgconfig)
@@ -238,6 +242,8 @@ class Installed(unittest.TestCase):
         self.assert_module_is_right(self.work / "b/greet.so")
         self.assert_module_is_right(self.work / "b/one/greet.so")
 
+
+class Subproject(Module):
     def test_meson_subproject(self):
         self.write_meson()
         inside = self.work / "subprojects"

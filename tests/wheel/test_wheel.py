@@ -147,7 +147,7 @@ class Content(unittest.TestCase):
         self.assertIn("[pytest11]\nhomefree = pytest_homefree\n", text)
 
 
-class InstalledWheel(unittest.TestCase):
+class Environment(unittest.TestCase):
     """A virtual environment with the wheel, for each test."""
 
     python = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else sys.executable
@@ -162,12 +162,6 @@ class InstalledWheel(unittest.TestCase):
         self.wheel = installation.wheel(WHEEL, bin_directory, self.site)
         shutil.copy2(GREET, self.work)
 
-    def write(self, name, text):
-        include = run(
-            self.python, "-c", "import sysconfig; print(sysconfig.get_path('include'))"
-        ).strip()
-        (self.work / name).write_text(text.replace("{include}", include))
-
     def ask(self, code):
         """The output of an interpreter of the environment, which is not told where homefree is."""
         return subprocess.run(
@@ -177,6 +171,14 @@ class InstalledWheel(unittest.TestCase):
             capture_output=True,
             text=True,
         )
+
+
+class InstalledWheel(Environment):
+    def write(self, name, text):
+        include = run(
+            self.python, "-c", "import sysconfig; print(sysconfig.get_path('include'))"
+        ).strip()
+        (self.work / name).write_text(text.replace("{include}", include))
 
     def assert_module_finds_the_heap(self):
         result = self.ask(USE)
@@ -293,23 +295,6 @@ class InstalledWheel(unittest.TestCase):
         said = subprocess.run(doctor, cwd=self.work, env=outside(), capture_output=True, text=True)
         self.assertIn('"several-homefrees"', said.stdout)
 
-    def test_an_isolated_build_finds_it(self):
-        """As pip does it for users: homefree is in an environment that is gone afterwards."""
-        project = shutil.copytree(SOURCE / "examples/minimal", self.work / "minimal")
-        result = subprocess.run(
-            [self.interpreter, "-m", "pip", "install", "-q", "--no-deps", project],
-            env={**outside(), "PIP_FIND_LINKS": str(WHEEL.parent)},
-            capture_output=True,
-            text=True,
-        )
-        if "Could not find a version that satisfies the requirement pybind11" in result.stderr:
-            self.skipTest("there is no package index within reach")
-        self.assertEqual(result.returncode, 0, result.stderr)
-        (module,) = self.site.glob("greet*.so")
-        self.assertNotIn("build-env", run("readelf", "-dW", module))
-        answer = self.ask("import greet; print(greet.greet('you'))")
-        self.assertEqual(answer.stderr, "")
-
     def test_command(self):
         for command in (["homefree"], [self.interpreter, "-m", "homefree"]):
             path = f"{self.interpreter.parent}{os.pathsep}{os.environ['PATH']}"
@@ -351,6 +336,25 @@ class InstalledWheel(unittest.TestCase):
                 self.assertIn("python='arena'", result.stdout)
                 seen += 1
         self.assertGreater(seen, 0)
+
+
+class IsolatedBuild(Environment):
+    def test_an_isolated_build_finds_it(self):
+        """As pip does it for users: homefree is in an environment that is gone afterwards."""
+        project = shutil.copytree(SOURCE / "examples/minimal", self.work / "minimal")
+        result = subprocess.run(
+            [self.interpreter, "-m", "pip", "install", "-q", "--no-deps", project],
+            env={**outside(), "PIP_FIND_LINKS": str(WHEEL.parent)},
+            capture_output=True,
+            text=True,
+        )
+        if "Could not find a version that satisfies the requirement pybind11" in result.stderr:
+            self.skipTest("there is no package index within reach")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        (module,) = self.site.glob("greet*.so")
+        self.assertNotIn("build-env", run("readelf", "-dW", module))
+        answer = self.ask("import greet; print(greet.greet('you'))")
+        self.assertEqual(answer.stderr, "")
 
 
 if __name__ == "__main__":
