@@ -80,6 +80,13 @@ PyMODINIT_FUNC HF_MODULE_INIT(void)
 }
 """
 
+# The same without the C++ library, whose headers take most of the time.
+BARE_CXX_MODULE = (
+    CXX_MODULE.replace("#include <string>\n#include <vector>\n", "")
+    .replace("    std::vector<std::string> texts(20);\n", "    char *texts = new char[20]();\n")
+    .replace("hf_owns(texts.data())", "hf_owns(texts)")
+)
+
 # Begins every piece of code.
 PRELUDE = """
 import os, sys

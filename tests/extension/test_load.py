@@ -10,7 +10,7 @@ import unittest
 
 import support
 from homefree import _command
-from support import CXX_MODULE, MODULE
+from support import BARE_CXX_MODULE, CXX_MODULE, MODULE
 
 
 def needed(path):
@@ -124,13 +124,13 @@ class Result(support.TestCase):
         self.assertEqual(self.compiled(), 2)
 
     def test_standard_is_cxx17_unless_another_is_given(self):
-        self.write("odd.cc", CXX_MODULE)
+        self.write("odd.cc", BARE_CXX_MODULE)
         for number, flags in {"201703L": "[]", cxx20(): "['-std=c++20']"}.items():
             self.write("value.h", f'static_assert(__cplusplus == {number}, "");\n#define VALUE 1\n')
             self.fine(f"load('odd', ['odd.cc'], extra_cflags={flags})")
 
     def test_standard_in_the_compilers_command_is_kept(self):
-        self.write("odd.cc", CXX_MODULE)
+        self.write("odd.cc", BARE_CXX_MODULE)
         self.write("value.h", f'static_assert(__cplusplus == {cxx20()}, "");\n#define VALUE 1\n')
         self.fine("load('odd', ['odd.cc'])", CXX="c++ -std=c++20")
         self.fine("load('even', ['odd.cc'])", CPPFLAGS="-std=c++20")
@@ -159,7 +159,7 @@ class Result(support.TestCase):
         (self.work / "lib").mkdir()
         for name in ("c10", "torch_cpu", "torch", "torch_python"):
             subprocess.run(["ar", "rc", self.work / f"lib/lib{name}.a"], check=True)
-        self.write("odd.cc", CXX_MODULE)
+        self.write("odd.cc", BARE_CXX_MODULE)
         for required, used in {"201402L": "201703L", "202002L": "202002L"}.items():
             if used == "202002L" and cxx20() != used:
                 self.skipTest("this compiler's C++20 is a draft, which torch's headers refuse")

@@ -1,6 +1,9 @@
 """Each public header compiles alone, and twice, without a warning: a user may include any of them
 first, in C11 and C++17, with gcc and clang. homefree/homefree.h includes every header of C.
 
+Each alone in C11 with gcc and in C++17 with clang; the other way round those that include others,
+because what one header needs of another does not depend on the compiler.
+
 Usage: test_alone.py HEADER...
 """
 
@@ -50,8 +53,12 @@ class Alone(unittest.TestCase):
     def test_each(self):
         left_out = set()
         for header in HEADERS:
+            contents = header.stem in ("homefree", "python", "check", "interpreters")
             for compiler in CXX:
                 for standard in LANGUAGES:
+                    usual = (compiler == "gcc") == (standard == "c11")
+                    if not usual and not contents:
+                        continue
                     with self.subTest(header=header.name, compiler=compiler, standard=standard):
                         if not self.compile(compiler, standard, header):
                             left_out.add(f"{header.name} with {compiler}")

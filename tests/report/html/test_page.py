@@ -826,7 +826,7 @@ class Sizes(InBrowser):
         self.until(lambda: self.script(hidden) == [False, False], "it is drawn anew")
 
     def test_others_show_their_findings(self):
-        self.show(reports.huge(moments=0))
+        self.show(reports.huge(findings=1000, moments=0))
         cell = self.all(".heat tbody tr:last-child td")[-1]
         self.script("arguments[0].click()", cell)
         self.assertIn("other objects", self.text("#pair-detail"))
@@ -860,7 +860,7 @@ class Sizes(InBrowser):
         self.assertGreater(len(self.all(".group")), 5)
 
     def test_show_more(self):
-        self.show(reports.huge(moments=0))
+        self.show(reports.huge(findings=1000, moments=0))
         button = self.one("#groups > button.more")
         self.assertRegex(button.text, r"^Show 25 more \(\d+ groups left\)$")
         button.click()
