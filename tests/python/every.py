@@ -1,9 +1,11 @@
 """Runs a unittest program under every CPython from 3.9 on that this machine has.
 
-usage: every.py [--free-threaded] [--wheels DIRECTORY] PACKAGE-DIRECTORY PROGRAM [argument…]
+usage: every.py [--free-threaded | --newest] [--wheels DIRECTORY]
+                PACKAGE-DIRECTORY PROGRAM [argument…]
 
-With --free-threaded it is those without a GIL. PACKAGE-DIRECTORY is put on PYTHONPATH; with
---wheels, so is what DIRECTORY/cpython-VERSION has installed, an environment of
+With --free-threaded it is those without a GIL. With --newest, for what hardly depends on the
+version, it is the newest alone where HOMEFREE_TEST_PYTHONS is set. PACKAGE-DIRECTORY is put on
+PYTHONPATH; with --wheels, so is what DIRECTORY/cpython-VERSION has installed, an environment of
 tests/support/prepare.sh, with NumPy. Fails when one interpreter fails, or when none is found;
 without any that is free-threaded, the test is skipped.
 """
@@ -15,7 +17,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
-from interpreters import free_threaded, interpreters, number, site_packages
+from interpreters import VARIABLE, free_threaded, interpreters, number, site_packages
 
 
 def main():
@@ -45,6 +47,10 @@ def main():
 
     every = free_threaded() if only_free else interpreters()
     found = [(path, text) for path, text in every if number(text) >= (3, 9)]
+    if "--newest" in options and os.environ.get(VARIABLE):
+        found = sorted(
+            (one for one in found if one[1][-1] != "t"), key=lambda one: number(one[1])
+        )[-1:]
     if only_free and not found:
         print("no free-threaded CPython; tests/support/debian-cpython.sh 3.14t builds one")
         return 77
