@@ -48,9 +48,7 @@ def main():
     every = free_threaded() if only_free else interpreters()
     found = [(path, text) for path, text in every if number(text) >= (3, 9)]
     if "--newest" in options and os.environ.get(VARIABLE):
-        found = sorted(
-            (one for one in found if one[1][-1] != "t"), key=lambda one: number(one[1])
-        )[-1:]
+        found = [max(found, key=lambda one: (one[1][-1] != "t", number(one[1])))]
     if only_free and not found:
         print("no free-threaded CPython; tests/support/debian-cpython.sh 3.14t builds one")
         return 77
