@@ -215,25 +215,31 @@ class Plugin(PluginTest):
         self.assertTrue(list((self.directory / "report").glob("*.hfreport")))
 
     def test_frames_end_with_the_test(self):
-        tests = {
-            "test_raises": "def test_raises(): pytest.raises(KeyError, outer)\n"
-            "def outer():\n    helper()\n    raise KeyError\n",
-            "test_sizes": "@pytest.mark.parametrize('size', ['a::b'])\n"
-            "def test_sizes(size): helper()\n",
-            "test_method": "class TestCase(unittest.TestCase):\n"
-            "    def test_method(self): helper()\n",
-            "broken": "@pytest.fixture\ndef broken(): helper()\ndef test_fixture(broken): pass\n",
-        }
         helper = "import pytest, unittest, conftest\ndef helper(): conftest.lib.twice(10)\n"
-        self.write("test_deep.py", helper + "".join(tests.values()))
-        output = self.run_pytest("--homefree", status=1)
-        stacks = []
-        for frame in re.findall(r"^ +from \S+:\d+ in (\S+)$", output, re.MULTILINE):
-            if frame == "helper":
-                stacks.append([])
-            stacks[-1].append(frame)
-        last = [stack[-1].rpartition(".")[2] for stack in stacks]
-        self.assertEqual(set(last), set(tests), output)
+        for text, own in (
+            (
+                "def test_raises(): pytest.raises(KeyError, outer)\n"
+                "def outer():\n    helper()\n    raise KeyError\n",
+                "test_raises",
+            ),
+            (
+                "@pytest.mark.parametrize('size', ['a::b'])\ndef test_sizes(size): helper()\n",
+                "test_sizes",
+            ),
+            (
+                "class TestCase(unittest.TestCase):\n    def test_method(self): helper()\n",
+                "test_method",
+            ),
+            (
+                "@pytest.fixture\ndef broken(): helper()\ndef test_fixture(broken): pass\n",
+                "broken",
+            ),
+        ):
+            self.write("test_deep.py", helper + text)
+            output = self.run_pytest("--homefree", status=1)
+            frames = re.findall(r"^ +from \S+:\d+ in (\S+)$", output, re.MULTILINE)
+            self.assertEqual(frames[0], "helper", output)
+            self.assertEqual(frames[-1].rpartition(".")[2], own, output)
 
     def test_after_the_session(self):
         self.write("conftest.py", CONFTEST + "\nimport atexit; atexit.register(lib.twice, 500)\n")
