@@ -12,7 +12,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-enum { THREADS = 3, BLOCKS = 1500, ROUNDS = 12, STEPS = 20000, FREED = 4096 };
+enum { THREADS = 3, BLOCKS = 1500, ROUNDS = 6, STEPS = 20000, FREED = 4096 };
 
 struct block {
     unsigned char *at;

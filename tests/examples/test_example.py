@@ -230,7 +230,6 @@ def check(arguments, tools, place):
         PIP_DISABLE_PIP_VERSION_CHECK="1",
         PIP_ROOT_USER_ACTION="ignore",
         NO_COLOR="1",
-        CFLAGS="-O0",  # pybind11 takes twice as long with optimisation
     )
 
     if any(source.glob("*.cu")):
