@@ -323,8 +323,9 @@ void hf_pages_leave(void)
 
 /* ---- the first pages ---- */
 
-/* Each of them is handed out once, but the first, so that what lies in front of any block is the
- * heap's. What comes back loses its memory, and only addresses are lost. */
+/* Each of them is handed out, but the first, so that what lies in front of any block is the heap's.
+ * What comes back loses its memory. It is handed out again if nothing behind it is in use: a
+ * process that gets no memory any more, so that jemalloc cannot start, has nothing else. */
 #define FIRST HF_PAGE_2M
 static uintptr_t first_pages, first_next; /* the second one atomic */
 
@@ -335,21 +336,25 @@ static bool is_first(const void *at)
 
 static void *take_first(size_t size, size_t alignment)
 {
-    uintptr_t next = __atomic_load_n(&first_next, __ATOMIC_RELAXED), at;
+    uintptr_t next = __atomic_load_n(&first_next, __ATOMIC_ACQUIRE), at;
     do {
         at = (next + alignment - 1) & -alignment;
         if (size == 0 || size > FIRST || at - first_pages > FIRST - size)
             return NULL;
-    } while (!__atomic_compare_exchange_n(&first_next, &next, at + size, true, __ATOMIC_RELAXED,
-                                          __ATOMIC_RELAXED));
+    } while (!__atomic_compare_exchange_n(&first_next, &next, at + size, true, __ATOMIC_ACQUIRE,
+                                          __ATOMIC_ACQUIRE));
     __atomic_add_fetch(&mapped, size, __ATOMIC_RELAXED);
     return (void *)at;
 }
 
 static void give_first(char *at, size_t size)
 {
-    (void)madvise(at, size, MADV_DONTNEED);
+    uintptr_t next = (uintptr_t)at + size;
+    const bool fresh = madvise(at, size, MADV_DONTNEED) == 0;
     __atomic_sub_fetch(&mapped, size, __ATOMIC_RELAXED);
+    if (fresh)
+        (void)__atomic_compare_exchange_n(&first_next, &next, (uintptr_t)at, false,
+                                          __ATOMIC_RELEASE, __ATOMIC_RELAXED);
 }
 
 /* ---- pages ---- */
