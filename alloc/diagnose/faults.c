@@ -237,12 +237,25 @@ static bool is_ours(uint32_t site)
     return function >= HF_FUNCTION_hf_malloc && function <= HF_FUNCTION_hf_allocate;
 }
 
+/* Whether CPython's allocator passes a block on that the interpreter has asked it to free or to
+ * resize: in its own code, or by a jump from there, which the hook called. */
+static bool is_passed_on(const void *ptr, uint32_t freed_site)
+{
+    enum hf_report_function function;
+    const void *caller = hf_site_address(freed_site, &function);
+    if (hf_python_call.ptr != ptr || caller == NULL ||
+        (function != HF_FUNCTION_PyMem_RawFree && function != HF_FUNCTION_PyMem_RawRealloc))
+        return false;
+    const struct link_map *object = hf_dynlink_find((const char *)caller - 1);
+    return object == hf_dynlink_find(hf_python_code) || object == hf_dynlink_find(hf_sites);
+}
+
 /* A block of pymalloc's was passed to free() or its kind. If CPython did that, the block is another
  * interpreter's, and is left alone. Returns whether the block may go home. */
 static bool find_pymallocs(const void *ptr, const struct hf_owner *owner, uint32_t freed_site)
 {
     const struct hf_python_call *call = &hf_python_call;
-    const bool is_cpythons = call->ptr == ptr;
+    const bool is_cpythons = is_passed_on(ptr, freed_site);
     struct hf_event event = {
         .rule = is_cpythons ? HF_FAULT_WRONG_INTERPRETER : HF_FAULT_DOMAIN_MISMATCH,
         .ptr = ptr,

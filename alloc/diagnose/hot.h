@@ -23,21 +23,28 @@ static inline __attribute__((always_inline)) const void *hf_hot_caller(bool ours
     return address;
 }
 
-/* malloc(3), in an exported function, whose caller is asked for only when the block is there. ours:
- * the function is homefree's own. */
+/* malloc(3). call: evaluated once, and on the frequent path only when the block is there. */
+#define HF_HOT_ALLOCATE(size, call)                                 \
+    /* The process's first allocation is due. */                    \
+    if (HF_UNLIKELY((size) > HF_SMALL_MAX) || hf_sampling_due())    \
+        return hf_debug_heap_allocate(0, size, call);               \
+    const struct hf_taken taken = hf_heap_take((size) + HF_FOOTER); \
+    if (HF_UNLIKELY(taken.size == 0))                               \
+        return hf_debug_heap_unmarked(taken.ptr, size, call);       \
+    return hf_block_mark_taken(taken, size, call)
+
+/* In an exported function. ours: the function is homefree's own. */
 static inline __attribute__((always_inline)) void *
 hf_hot_allocate(size_t size, enum hf_report_function function, bool ours)
 {
-#define HF_HOT_CALL \
-    ((struct hf_call_site){function, hf_hot_caller(ours, __builtin_return_address(0))})
-    /* The process's first allocation is due. */
-    if (HF_UNLIKELY(size > HF_SMALL_MAX) || hf_sampling_due())
-        return hf_debug_heap_allocate(0, size, HF_HOT_CALL);
-    const struct hf_taken taken = hf_heap_take(size + HF_FOOTER);
-    if (HF_UNLIKELY(taken.size == 0))
-        return hf_debug_heap_unmarked(taken.ptr, size, HF_HOT_CALL);
-    return hf_block_mark_taken(taken, size, HF_HOT_CALL);
-#undef HF_HOT_CALL
+    HF_HOT_ALLOCATE(
+        size, ((struct hf_call_site){function, hf_hot_caller(ours, __builtin_return_address(0))}));
+}
+
+/* Of a known call. */
+static inline void *hf_hot_allocate_for(size_t size, struct hf_call_site call)
+{
+    HF_HOT_ALLOCATE(size, call);
 }
 
 /* free(3), and functions that state something about the block. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What CPython's hooks (loader/diagnose) tell the debug heap: the block that the interpreter is
- * freeing or resizing in the calling thread. CPython passes a block that its allocator does not
- * know on to free() and realloc(), which would otherwise take it for one that the program passes
- * there.
+ * What CPython's hooks (loader/diagnose) tell the debug heap: the block that the interpreter has
+ * freed or resized last in the calling thread. CPython passes a block that its allocator does not
+ * know on to PyMem_RawFree() and PyMem_RawRealloc(), which would otherwise take it for one that the
+ * program passes there.
  *
  * Owns that for each thread. Any thread, at any stage.
  */
@@ -15,7 +15,7 @@
 #include <stdbool.h>
 
 struct hf_python_call {
-    const void *ptr; /* NULL outside such a call */
+    const void *ptr; /* NULL before the first */
     struct hf_call_site site;
 };
 
