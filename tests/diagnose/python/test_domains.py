@@ -166,6 +166,34 @@ class Domains(unittest.TestCase):
                     ]
                     self.assertTrue(any(stacks), finding)
 
+    def test_calls_while_another_thread_has_the_gil(self):
+        code = f"""
+import threading
+call = function(bare, "call_meanwhile", None, size_t)
+thread = threading.Thread(target=call, args=({SMALL},))
+thread.start()
+function(held, "hold_gil", None)()
+thread.join()
+print("done")
+"""
+        for path, _, run in self.diagnose(code):
+            with self.subTest(path=path):
+                self.fine(run)
+                findings = run.report["findings"]
+                self.assertEqual([finding["rule"] for finding in findings], ["no-gil"] * 2)
+
+    def test_what_the_interpreter_freed_before_does_not_count(self):
+        code = f"""
+function(held, "reused_free", None, size_t)({SMALL})
+print("done")
+"""
+        for path, _, run in self.diagnose(code):
+            with self.subTest(path=path):
+                self.fine(run)
+                (finding,) = run.report["findings"]
+                self.assertEqual(finding["rule"], "domain-mismatch")
+                self.assertEqual(pythons.side(finding, "freed"), ("PyMem_RawFree", "reused_free"))
+
     def test_blocks_keep_their_contents_and_domains(self):
         for path, _, run in self.diagnose(GROWTH):
             with self.subTest(path=path):
