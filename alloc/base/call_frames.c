@@ -5,8 +5,7 @@
  *
  * They may still be wrong: a crash can come from an object that was damaged, or put together by
  * hand. No reading leaves the object, or the entry that it began in. Where a crash is looked at,
- * nothing is read before the kernel has said that it can be: an object may have holes. The unwinder
- * of diagnostics mode, which believes descriptions itself, does without.
+ * nothing is read before the kernel has said that it can be: an object may have holes.
  */
 #include "alloc/base/call_frames.h"
 
@@ -28,6 +27,7 @@ struct reader {
 struct common {
     uint8_t encoding; /* of addresses */
     bool augmented;   /* descriptions have additional bytes too */
+    bool is_signals;  /* the caller was interrupted, and did not call */
     uint64_t code_unit;
     int64_t data_unit;
     uint64_t return_register;
@@ -185,6 +185,7 @@ static bool read_common(const uint8_t *description, const struct bounds *bounds,
         struct reader augmentation = reader;
         (void)take_unsigned(&augmentation);
         common->encoding = encoding_of(augmentation, letters + 1);
+        common->is_signals = strchr(letters, 'S') != NULL;
     } else if (letters[0] != '\0')
         common->encoding = NO_ENCODING;
     common->rest = reader;
@@ -240,8 +241,8 @@ enum {
     ENTRIES_ENCODING = 0x3b /* DW_EH_PE_datarel | DW_EH_PE_sdata4 */
 };
 
-static const void *find_description(const void *address, bool whole, const void **function,
-                                    struct description *out)
+/* Returns where the function begins; NULL: there is no description. */
+static const void *find_description(const void *address, bool whole, struct description *out)
 {
     struct bounds bounds = {.whole = whole};
     const struct table *table = hf_dynlink_unwind_table(address, &bounds.object);
@@ -272,14 +273,7 @@ static const void *find_description(const void *address, bool whole, const void 
     if (!read_description(description, &bounds, out) ||
         (uintptr_t)(wanted - entry->function) >= out->size)
         return NULL;
-    *function = (const void *)((uintptr_t)table + (uintptr_t)(intptr_t)entry->function);
-    return description;
-}
-
-const void *hf_frame_description(const void *address, const void **function)
-{
-    struct description description;
-    return find_description(address, true, function, &description);
+    return (const void *)((uintptr_t)table + (uintptr_t)(intptr_t)entry->function);
 }
 
 /* ---- what a description says of one instruction ---- */
@@ -295,13 +289,15 @@ enum { STACK = -1, POINTER = -2, LINK = -3 };
 
 /* Where a register's value in the caller is. */
 struct rule {
-    enum { KEPT, SAVED, LOST, NONE } where; /* NONE: nobody called */
-    int64_t offset;                         /* SAVED: from the frame's address */
+    enum { KEPT, SAVED, LOST, NONE, BY_STACK, BY_POINTER } where; /* NONE: nobody called */
+    int64_t offset; /* SAVED: from the frame's address; BY_…: from that register */
 };
 
 /* The frame's address is where the caller's stack ends. */
 struct row {
-    bool known; /* the address is a register and an offset */
+    bool known;    /* the address is a register and an offset */
+    bool indirect; /* or the word that lies there */
+    bool is_signals;
     uint64_t base;
     int64_t offset;
     struct rule pointer, link;
@@ -329,8 +325,37 @@ static void restore(struct row *row, const struct row *initial, uint64_t number)
 static void set_address(struct row *row, uint64_t base, int64_t offset)
 {
     row->known = true;
+    row->indirect = false;
     row->base = base;
     row->offset = offset;
+}
+
+/* Reads an expression that is a register and an offset, and perhaps the word there, as where the
+ * stack was aligned anew, and in a signal's frame. False if it is another one. */
+static bool take_expression(struct reader *reader, uint64_t *base, int64_t *offset, bool *indirect)
+{
+    enum { REGISTER_0 = 0x70, REGISTER_31 = 0x8f, DEREFERENCE = 0x06 }; /* DW_OP_breg0… */
+    struct reader inner = *reader;
+    skip_block(reader);
+    (void)take_unsigned(&inner);
+    inner.end = reader->at;
+    const uint8_t code = take_byte(&inner);
+    *base = (uint64_t)code - REGISTER_0;
+    *offset = take_signed(&inner);
+    *indirect = inner.at < inner.end && *inner.at == DEREFERENCE;
+    return code >= REGISTER_0 && code <= REGISTER_31 && inner.at + *indirect == inner.end;
+}
+
+static struct rule take_rule(struct reader *reader)
+{
+    uint64_t base;
+    struct rule rule;
+    bool indirect;
+    if (!take_expression(reader, &base, &rule.offset, &indirect) || indirect ||
+        (base != (uint64_t)STACK && base != (uint64_t)POINTER))
+        return (struct rule){.where = LOST};
+    rule.where = base == (uint64_t)STACK ? BY_STACK : BY_POINTER;
+    return rule;
 }
 
 /* DW_CFA_…; the first three have an operand in their lower bits. */
@@ -397,6 +422,9 @@ static bool carry_out(uint8_t code, struct reader *reader, const struct common *
         (void)take_unsigned(reader);
         return true;
     case EXPRESSION:
+        number = take_unsigned(reader);
+        set_rule(row, number, take_rule(reader));
+        return true;
     case VALUE_EXPRESSION:
         set_rule(row, take_unsigned(reader), (struct rule){.where = LOST});
         skip_block(reader);
@@ -419,8 +447,7 @@ static bool carry_out(uint8_t code, struct reader *reader, const struct common *
         row->offset = scaled((uint64_t)take_signed(reader), common);
         return true;
     case ADDRESS_EXPRESSION:
-        row->known = false;
-        skip_block(reader);
+        row->known = take_expression(reader, &row->base, &row->offset, &row->indirect);
         return true;
     case ARGUMENTS_SIZE:
         (void)take_unsigned(reader);
@@ -461,15 +488,16 @@ static bool carry_out_all(struct reader reader, const struct common *common, uin
 /* Finds what holds at an instruction. */
 static bool find_row(uintptr_t code, bool whole, struct row *row)
 {
-    const void *function;
     struct description found;
-    if (find_description((const void *)code, whole, &function, &found) == NULL)
+    const void *function = find_description((const void *)code, whole, &found);
+    if (function == NULL)
         return false;
     if (found.common.augmented) {
         skip_block(&found.common.rest);
         skip_block(&found.inner);
     }
     memset(row, 0, sizeof *row);
+    row->is_signals = found.common.is_signals;
     return found.common.return_register == (uint64_t)LINK &&
            carry_out_all(found.common.rest, &found.common, 0, row) &&
            carry_out_all(found.inner, &found.common, code - (uintptr_t)function, row) && row->known;
@@ -550,7 +578,8 @@ static bool find_own_row(uintptr_t code, struct row *row)
                                       .offset = (uint64_t)row->offset,
                                       .pointer_offset = row->pointer.offset,
                                       .link_offset = row->link.offset};
-    if (!known || ((int64_t)short_row.offset == row->offset &&
+    if (!known || (!row->indirect && !row->is_signals && row->pointer.where <= NONE &&
+                   row->link.where <= NONE && (int64_t)short_row.offset == row->offset &&
                    short_row.pointer_offset == row->pointer.offset &&
                    short_row.link_offset == row->link.offset)) {
         memcpy(&word, &short_row, sizeof word);
@@ -560,24 +589,38 @@ static bool find_own_row(uintptr_t code, struct row *row)
     return known;
 }
 
-/* Reads a word of a stack; `own`: the calling thread's. */
-static bool read_word(bool own, uintptr_t address, uintptr_t *out)
+/* How a stack is read. */
+enum reading { ASKING, OWN, BELIEVING };
+
+static bool read_word(enum reading reading, uintptr_t address, uintptr_t *out)
 {
-    if (!own)
+    if (reading == ASKING)
         return hf_maps_read((const void *)address, out, sizeof *out);
-    if (address % sizeof *out != 0 || !hf_maps_has((const void *)address, sizeof *out))
+    if (address % sizeof *out != 0 ||
+        (reading == OWN && !hf_maps_has((const void *)address, sizeof *out)))
         return false;
     *out = *(const volatile uintptr_t *)address;
     return true;
 }
 
-/* A register's value in the caller. */
-static bool recover(const struct rule *rule, uintptr_t address, uintptr_t kept, bool own,
-                    uintptr_t *out)
+/* A register's value in the caller. address: the frame's; kept: the value here. */
+static bool recover(const struct rule *rule, uintptr_t address, const struct hf_frame *frame,
+                    uintptr_t kept, enum reading reading, uintptr_t *out)
 {
-    *out = kept;
-    return rule->where == KEPT ||
-           (rule->where == SAVED && read_word(own, address + (uintptr_t)rule->offset, out));
+    const uintptr_t offset = (uintptr_t)rule->offset;
+    switch (rule->where) {
+    case KEPT:
+        *out = kept;
+        return true;
+    case SAVED:
+        return read_word(reading, address + offset, out);
+    case BY_STACK:
+        return read_word(reading, frame->stack + offset, out);
+    case BY_POINTER:
+        return read_word(reading, frame->pointer + offset, out);
+    default:
+        return false;
+    }
 }
 
 /* A return address without the signature that aarch64 may have put into its upper bits. */
@@ -590,26 +633,32 @@ static uintptr_t without_signature(uintptr_t address)
 #endif
 }
 
-static bool leave(struct hf_frame *frame, bool own)
+static bool leave(struct hf_frame *frame, enum reading reading)
 {
     struct row row;
     struct hf_frame caller = {.called = true};
     const uintptr_t code = frame->code - frame->called;
-    if (!(own ? find_own_row(code, &row) : find_row(code, false, &row)) ||
+    if (!(reading == ASKING ? find_row(code, false, &row) : find_own_row(code, &row)) ||
         (row.base != (uint64_t)STACK && row.base != (uint64_t)POINTER))
         return false;
+    caller.called = !row.is_signals;
     caller.stack =
         (row.base == (uint64_t)STACK ? frame->stack : frame->pointer) + (uintptr_t)row.offset;
-    /* Only a function that a signal interrupted has its return address in a register. */
-    if (caller.stack % sizeof(void *) != 0 || caller.stack < frame->stack ||
+    if (row.indirect && !read_word(reading, caller.stack, &caller.stack))
+        return false;
+    /* Only a function that a signal interrupted has its return address in a register. What a signal
+     * interrupted may have another stack. */
+    if (caller.stack % sizeof(void *) != 0 || (row.is_signals && reading == ASKING) ||
+        (caller.stack < frame->stack && !row.is_signals) ||
         (caller.stack == frame->stack && frame->called))
         return false;
     if (row.link.where != NONE) {
-        if (!recover(&row.link, caller.stack, frame->link, own, &caller.code) || caller.code == 0)
+        if (!recover(&row.link, caller.stack, frame, frame->link, reading, &caller.code) ||
+            caller.code == 0)
             return false;
         caller.code = without_signature(caller.code);
         /* Not needed for the return: an outer frame finds it in its own, or not at all. */
-        if (!recover(&row.pointer, caller.stack, frame->pointer, own, &caller.pointer))
+        if (!recover(&row.pointer, caller.stack, frame, frame->pointer, reading, &caller.pointer))
             caller.pointer = 0;
     }
     *frame = caller;
@@ -618,10 +667,15 @@ static bool leave(struct hf_frame *frame, bool own)
 
 bool hf_frame_leave(struct hf_frame *frame)
 {
-    return leave(frame, false);
+    return leave(frame, ASKING);
 }
 
 bool hf_frame_leave_own(struct hf_frame *frame)
 {
-    return leave(frame, true);
+    return leave(frame, OWN);
+}
+
+bool hf_frame_leave_believing(struct hf_frame *frame)
+{
+    return leave(frame, BELIEVING);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The call frame information (.eh_frame) of the loaded objects: which description covers an
- * address, and how it leads from a frame to its caller's.
+ * The call frame information (.eh_frame) of the loaded objects: how it leads from a frame to its
+ * caller's.
  *
  * Owns what hf_frame_leave_own() remembers. Any thread, at any stage, in a signal handler: no
  * locks, no allocation. Finds nothing before glibc 2.35, because finding an object would take the
@@ -12,10 +12,6 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-
-/* Returns the description (FDE) that covers an address, and stores where its function begins; NULL
- * if there is none. The object is believed to have no holes where its tables lead. */
-const void *hf_frame_description(const void *address, const void **function);
 
 /* Whether the instruction before an address is a call, as far as its bytes tell. Reads without
  * faulting. */
@@ -49,13 +45,18 @@ static inline __attribute__((always_inline)) struct hf_frame hf_frame_here(void)
 /* Goes on to the caller's frame, whose `code` is 0 after a thread's outermost function. Returns
  * false, and leaves the frame as it is, if the function has no description, or one that needs other
  * registers, or if the stack cannot be as it says. Reads tables and the stack without faulting; if
- * they are damaged `code` may be any value. The stack pointer only grows. */
+ * they are damaged `code` may be any value. The stack pointer only grows. Ends at a signal's frame.
+ */
 bool hf_frame_leave(struct hf_frame *frame);
 
-/* The same, quickly, for the calling thread's own frames: tables are believed, as
- * hf_frame_description() believes them, what they say is remembered, and the kernel is asked for a
- * page of the stack when it is first seen (hf_maps_has). Where an object was unloaded and another
- * one lies there now, a stack may end early or go astray. */
+/* The same, quickly, for the calling thread's own frames: objects are believed to have no holes
+ * where their tables lead, what they say is remembered, and the kernel is asked for a page of the
+ * stack when it is first seen (hf_maps_has). Where an object was unloaded and another one lies
+ * there now, a stack may end early or go astray. What a signal interrupted comes with its
+ * instruction as `code`, not `called`; its stack may lie anywhere. */
 bool hf_frame_leave_own(struct hf_frame *frame);
+
+/* The same for who recovers from the fault of a damaged stack: no system call. */
+bool hf_frame_leave_believing(struct hf_frame *frame);
 
 #endif

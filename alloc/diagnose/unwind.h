@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The calling thread's stack: the seam to the unwinder of the compiler's runtime (libgcc_eh), which
- * is linked statically. unwind.c finds the unwind information for it, so that nothing here locks or
- * allocates.
+ * The calling thread's stack, by call_frames.h. It is believed where a fault would be noticed here;
+ * elsewhere the kernel is asked for each word, and the stack ends at a signal's frame.
  *
- * Any thread, at any stage, in a signal handler. A stack that cannot be followed ends early. The
- * unwinder believes what it reads; where nobody would notice that it leaves the stack, frames are
- * followed with call_frames.h, which asks the kernel for each word, and ends at a signal's. Before
- * glibc 2.35 every stack is empty, because finding an object would take the loader's lock.
+ * Any thread, at any stage, in a signal handler, without a lock. A stack that cannot be followed
+ * ends early. Before glibc 2.35 every stack is empty, because finding an object would take the
+ * loader's lock.
  */
 #ifndef HOMEFREE_ALLOC_DIAGNOSE_UNWIND_H
 #define HOMEFREE_ALLOC_DIAGNOSE_UNWIND_H

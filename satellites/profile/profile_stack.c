@@ -57,7 +57,7 @@ __attribute__((noinline)) void hf_profile_stack_take(struct hf_profile_stack *ou
         if (out->count == 0 && skipped < OWN_MAX && is_homefrees(frame.code))
             skipped++;
         else
-            out->frames[out->count++] = frame.code;
+            out->frames[out->count++] = frame.code + (frame.called ? 0 : 1);
     }
     volatile size_t python = 0;
     if (__atomic_load_n(&knows_python, __ATOMIC_ACQUIRE))
