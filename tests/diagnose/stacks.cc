@@ -103,6 +103,36 @@ FRAME in_signal()
     NO_TAIL_CALL;
 }
 
+FRAME in_signal_elsewhere()
+{
+    static char memory[1 << 16]; // below the thread's stack
+    stack_t stack = {};
+    stack.ss_sp = memory;
+    stack.ss_size = sizeof memory;
+    struct sigaction action = {};
+    action.sa_handler = on_signal;
+    action.sa_flags = SA_ONSTACK;
+    sigaltstack(&stack, nullptr);
+    sigaction(SIGUSR1, &action, nullptr);
+    raise(SIGUSR1);
+    NO_TAIL_CALL;
+}
+
+// A stack that is aligned anew and grows: unwind information tells by expressions where it began.
+FRAME aligned_anew(std::size_t size)
+{
+    alignas(64) volatile char there[64] = {};
+    void *more = __builtin_alloca(size);
+    cross_twice();
+    __asm__ volatile("" : : "r"(there), "r"(more));
+}
+
+FRAME call_aligned()
+{
+    aligned_anew(100);
+    NO_TAIL_CALL;
+}
+
 volatile sig_atomic_t ticks;
 
 void on_tick(int)
@@ -237,6 +267,8 @@ const named_case modes[] = {
     {"threads", cross_in_threads},
     {"recursion", [] { recurse(5000); }},
     {"signal", in_signal},
+    {"signal-elsewhere", in_signal_elsewhere},
+    {"aligned", call_aligned},
     {"interrupted", interrupted},
     {"fork", fork_then_cross},
     {"without-frame", without_frame},

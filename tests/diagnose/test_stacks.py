@@ -147,9 +147,16 @@ class Stacks(DiagnosisTest):
 
     def test_stack_passes_through_a_signal_handler(self):
         for program in arguments.stacks:
-            finding = self.finding(self.diagnose(program, "signal"))
+            for mode, inside in ("signal", "in_signal"), ("signal-elsewhere", "in_signal_elsewhere"):
+                finding = self.finding(self.diagnose(program, mode))
+                for side, begins in ("freed", FREEING), ("allocated", ALLOCATING):
+                    self.check(finding[side], begins, "on_signal", inside, "main")
+
+    def test_stack_passes_through_a_frame_that_is_aligned_anew(self):
+        for program in arguments.stacks:
+            finding = self.finding(self.diagnose(program, "aligned"))
             for side, begins in ("freed", FREEING), ("allocated", ALLOCATING):
-                self.check(finding[side], begins, "on_signal", "in_signal", "main")
+                self.check(finding[side], begins, "aligned_anew", "call_aligned", "main")
 
     def test_signals_meanwhile(self):
         finding = self.finding(self.diagnose(arguments.stacks[1], "interrupted"))
