@@ -147,7 +147,8 @@ class Stacks(DiagnosisTest):
 
     def test_stack_passes_through_a_signal_handler(self):
         for program in arguments.stacks:
-            for mode, inside in ("signal", "in_signal"), ("signal-elsewhere", "in_signal_elsewhere"):
+            for mode in "signal", "signal-elsewhere":
+                inside = "in_" + mode.replace("-", "_")
                 finding = self.finding(self.diagnose(program, mode))
                 for side, begins in ("freed", FREEING), ("allocated", ALLOCATING):
                     self.check(finding[side], begins, "on_signal", inside, "main")
