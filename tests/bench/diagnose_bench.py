@@ -4,7 +4,7 @@
     diagnose_bench.py --homefree COMMAND --programs DIRECTORY [--python FILE] [--rounds N]
                       [--only WORK,...] [--peers] [--json]
 
-Works: seven loops of python/works.py, an allocation-heavy C program, the start of a process,
+Works: eight loops of python/works.py, an allocation-heavy C program, the start of a process,
 and the memory of a live block. `stacks` is `report` of the C program after a run in which every
 place that allocates crossed. A figure is the median of the rounds' own ratios (for `start` and
 `memory` of the rounds' differences); every other round goes backwards. --peers adds valgrind,
@@ -27,7 +27,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE / "python"))
 from python_bench import LOOPS, TITLES, TUNING, Unmeasurable  # noqa: E402
-from works import SEVEN  # noqa: E402
+from works import LARGER, SEVEN  # noqa: E402
 
 LIVE = 500_000
 WANTED = {  # of the geometric mean over Python's loops, and of the C program
@@ -39,6 +39,7 @@ WANTED = {  # of the geometric mean over Python's loops, and of the C program
 SETTLE, REPEATS = 3, 15
 UNCROSSED = (*LOOPS, "start", "memory")
 PEERS = ("valgrind", "heaptrack", "memray", "asan")
+DEFAULT = (*SEVEN, *LARGER, "alloc_heavy", "start", "memory")
 
 
 def prefix(options, how, directory):
@@ -173,7 +174,7 @@ def main():
     )
     parser.add_argument("--python", type=Path, default=Path(sys.executable))
     parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--only", default=",".join([*SEVEN, "alloc_heavy", "start", "memory"]))
+    parser.add_argument("--only", default=",".join(DEFAULT))
     parser.add_argument("--peers", action="store_true")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
@@ -203,7 +204,7 @@ def main():
         ): {how: figure(rivals, how, work) for how in hows[1:]}
         for work, rivals in values.items()
     }
-    loops = [TITLES[work] for work in options.works if work in LOOPS]
+    loops = [TITLES[work] for work in options.works if work in SEVEN]
     if loops:
         table["geometric mean of Python"] = {
             how: math.exp(statistics.fmean(math.log(table[work][how]) for work in loops))

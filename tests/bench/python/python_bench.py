@@ -25,7 +25,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from works import WORKS
+from works import SEVEN, TEN, WORKS
 
 WORKER = Path(__file__).resolve().parent / "worker.py"
 TUNING = ("PYTHON", "LD_", "MALLOC_", "HOMEFREE_", "GLIBC_")
@@ -192,7 +192,9 @@ def arguments():
         "--wheels", type=Path, help="the directory with the environments of tests/real"
     )
     parser.add_argument("--rounds", type=int, default=15, help="samples of each (%(default)s)")
-    parser.add_argument("--only", default=",".join(LOOPS), help="loops to measure (%(default)s)")
+    parser.add_argument(
+        "--only", default=",".join([*SEVEN, *TEN]), help="loops to measure (%(default)s)"
+    )
     parser.add_argument(
         "--how",
         default="arena,full",

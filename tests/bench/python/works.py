@@ -305,6 +305,19 @@ def in_threads():
     return loop
 
 
+def bytearrays():
+    """Buffers that are too large for pymalloc; 200 are alive."""
+    chance = random.Random(1)
+    sizes = [chance.randrange(600, 1501) for _ in range(3000)]
+
+    def loop():
+        live = [None] * 200
+        for i, size in enumerate(sizes):
+            live[i % 200] = bytearray(size)
+
+    return loop
+
+
 # name: (title, loops of one repeat, which takes 10 to 30 ms, function). A function makes ready what
 # a loop needs, and returns the loop.
 SEVEN = {
@@ -328,4 +341,6 @@ TEN = {
     "numpy_large": ("NumPy, large arrays", 2, numpy_large),
     "in_threads": ("threads", 20, in_threads),
 }
-WORKS = {**SEVEN, **TEN}
+# For diagnostics mode alone.
+LARGER = {"bytearrays": ("bytearrays of 600 to 1 500 bytes", 25, bytearrays)}
+WORKS = {**SEVEN, **TEN, **LARGER}
