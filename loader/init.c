@@ -32,6 +32,7 @@
 #include "loader/record/process_record.h"
 #include "loader/satellites/background_api.h"
 #include "loader/satellites/interpreters_api.h"
+#include "loader/satellites/limits_api.h"
 #include "loader/satellites/profile_api.h"
 
 #include <homefree/homefree.h>
@@ -49,7 +50,7 @@ __attribute__((constructor(101))) static void start_libhomefree(void)
     hf_instance_offer_routing(hf_route, hf_route_report, hf_adopt, hf_route_lookup_for);
     hf_instance_offer_python(hf_python_install, hf_python_uninstall, hf_python_share);
     hf_instance_offer_satellites(&hf_interpreters_offered, &hf_profile_offered,
-                                 &hf_background_offered);
+                                 &hf_background_offered, &hf_limits_offered);
 
     /* All of alloc/: sealed tables, the heap, the targets of foreign pointers. */
     hf_alloc_start_stages();

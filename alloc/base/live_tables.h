@@ -63,7 +63,8 @@ struct hf_live_blocks {
     uint64_t span_blocks;  /* there: 2 bytes: blocks */
     uint64_t span_before;  /* there: a byte: the first one's number */
     uint64_t live;         /* the state of a live block, which is a byte, */
-    uint64_t sampled;      /* and that of one that a profile samples */
+    uint64_t sampled;      /* that of one that a profile samples, */
+    uint64_t limited;      /* and the lowest of those that count for a limit */
     uint64_t large_word;   /* in a large block's record: a word: its address + its state */
     uint64_t large_size;   /* there: a word */
     uint64_t large_states; /* the highest state */

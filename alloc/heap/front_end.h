@@ -228,6 +228,30 @@ struct hf_heaps_functions {
 };
 const struct hf_heaps_functions *hf_heaps(void);
 
+/* Limits (homefree/limit.h), by number: how many bytes the blocks can hold that count for each. */
+enum { HF_LIMITS_COUNT = 16 };
+struct hf_limited {
+    uint64_t used;    /* atomic; with what threads have at hand: a page for each, at most */
+    uint64_t most;    /* atomic: the limit */
+    uint64_t peak;    /* atomic: the highest `used` */
+    uint64_t refused; /* atomic: allocations */
+    bool lenient;     /* nothing is refused */
+    bool crossed;     /* atomic: somebody was told; false again once a sixteenth is free */
+} __attribute__((aligned(64)));
+extern struct hf_limited hf_limited[HF_LIMITS_COUNT] __attribute__((visibility("hidden")));
+
+/* Begins to count from 0, or ends it: the blocks are ordinary ones from then on. The caller sees to
+ * it that nobody uses the number meanwhile. Returns 0, -EAGAIN if another thread's fork takes long,
+ * or -EPERM if the system refuses to make a table writable. */
+int hf_limited_open(unsigned limit, uint64_t most, bool lenient);
+int hf_limited_close(unsigned limit);
+/* As hf_malloc(), for blocks that count, if that is as quick; NULL says nothing, and nothing has
+ * changed. Leaves errno alone. */
+void *hf_limited_malloc(unsigned limit, size_t size);
+/* Makes a live block count, unless it does so for some limit. False: it would be above the limit,
+ * and nothing has changed; not with `force`. */
+bool hf_limited_claim(unsigned limit, const void *ptr, bool force);
+
 /* For fork (start/fork_handlers.c). hf_heap_catch_up() performs the work deferred while the gate
  * was closed, unless it is closed again; hf_heap_reset_in_child() is called in a child with the
  * gate closed. */

@@ -97,13 +97,15 @@ void hf_instance_offer_python(int (*install)(const struct hf_python_options *,
 
 void hf_instance_offer_satellites(const struct hf_interpreters_functions *interpreters,
                                   const struct hf_profile_functions *profile,
-                                  const struct hf_background_functions *background)
+                                  const struct hf_background_functions *background,
+                                  const struct hf_limits_functions *limits)
 {
     struct hf_seal seal;
     hf_seal_open_to_start(&seal);
     calls.it.functions.interpreters = interpreters;
     calls.it.functions.profile = profile;
     calls.it.functions.background = background;
+    calls.it.functions.limits = limits;
     hf_seal_close(&seal);
 }
 

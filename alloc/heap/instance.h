@@ -78,6 +78,7 @@ struct hf_instance_functions {
     const struct hf_profile_functions *profile; /* loader/satellites/profile_tables.h */
     /* loader/satellites/background_tables.h */
     const struct hf_background_functions *background;
+    const struct hf_limits_functions *limits; /* loader/satellites/limits_tables.h */
 };
 
 /*
@@ -132,6 +133,7 @@ void hf_instance_offer_python(int (*install)(const struct hf_python_options *,
                               int (*share)(const void *, struct hf_release **));
 void hf_instance_offer_satellites(const struct hf_interpreters_functions *interpreters,
                                   const struct hf_profile_functions *profile,
-                                  const struct hf_background_functions *background);
+                                  const struct hf_background_functions *background,
+                                  const struct hf_limits_functions *limits);
 
 #endif

@@ -138,10 +138,10 @@ int hf_span_check(const void *ptr, const struct hf_entry *entry)
 {
     bool first;
     const uint8_t *state = look(ptr, entry, &first);
-    switch (state != NULL ? __atomic_load_n(state, __ATOMIC_RELAXED) : HF_NONE) {
-    case HF_LIVE:
-    case HF_SAMPLED:
+    const uint8_t found = state != NULL ? __atomic_load_n(state, __ATOMIC_RELAXED) : HF_NONE;
+    if (hf_state_is_live(found))
         return first ? -1 : HF_CORRUPT_INSIDE;
+    switch (found) {
     case HF_FREE: /* or never handed out, which is rarer a mistake */
     case HF_STACKED:
     case HF_REMOTE:

@@ -21,20 +21,22 @@ enum { HF_LG_UNIT = 15 };
 
 /* A block's state. malloc stores LIVE without reading; free reads once and stores once: so a pair
  * has no chain of loads and stores through one word. Another thread may only turn LIVE into REMOTE,
- * and SAMPLED into LIVE, by compare-and-exchange; all else is the owner's. NONE stands before a
- * span's first state and behind its last one, where an address that is no block's looks. */
+ * and SAMPLED or LIMITED into LIVE, by compare-and-exchange; all else is the owner's. NONE stands
+ * before a span's first state and behind its last one, where an address that is no block's looks.
+ */
 enum hf_state {
     HF_FREE = 0,
     HF_STACKED = 1,
     HF_LIVE = 2,
     HF_REMOTE = 3,
     HF_NONE = 4,
-    HF_BUSY = 5,   /* on the way to LIVE, or from it (hardened.h) */
-    HF_SAMPLED = 6 /* live, and a sample (samples.h), which the slow paths alone know */
+    HF_BUSY = 5,     /* on the way to LIVE, or from it (hardened.h) */
+    HF_SAMPLED = 6,  /* live, and a sample (samples.h), which the slow paths alone know */
+    HF_LIMITED = 128 /* and up: live, and counts for a limit (limited.h) */
 };
 static inline bool hf_state_is_live(uint8_t state)
 {
-    return state == HF_LIVE || state == HF_SAMPLED;
+    return state == HF_LIVE || state == HF_SAMPLED || state >= HF_LIMITED;
 }
 
 struct hf_local;

@@ -171,8 +171,8 @@ void hf_hardened_resize(void *ptr, struct hf_entry *entry, size_t asked, size_t 
     __atomic_thread_fence(__ATOMIC_RELEASE);
     hf_guard_wipe(ptr, usable, asked);
     mark(ptr, state, usable, size);
-    if (HF_UNLIKELY(before == HF_SAMPLED))
-        __atomic_store_n(state, HF_SAMPLED, __ATOMIC_RELEASE);
+    if (HF_UNLIKELY(before != HF_LIVE))
+        __atomic_store_n(state, before, __ATOMIC_RELEASE);
 }
 
 /* Whether the end of a neighbour is as it should be, as far as that can be told at one look: its

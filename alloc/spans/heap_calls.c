@@ -12,6 +12,7 @@
 #include "alloc/spans/hardened.h"
 #include "alloc/spans/heap_blocks.h"
 #include "alloc/spans/heaps.h"
+#include "alloc/spans/limited_blocks.h"
 #include "alloc/spans/lookup.h"
 #include "alloc/spans/samples.h"
 #include "alloc/spans/supply.h"
@@ -96,6 +97,17 @@ static __attribute__((nonnull(1))) void *resize(void *ptr, size_t usable, size_t
     return moved;
 }
 
+static __attribute__((noinline)) void *resize_marked(void *ptr, size_t usable, size_t size,
+                                                     const void *caller)
+{
+    struct hf_limited_resize limited;
+    if (!hf_limited_resize_begin(&limited, ptr, size))
+        return NULL;
+    void *resized = resize(ptr, usable, size, caller);
+    hf_limited_resize_end(&limited, resized != NULL ? resized : ptr);
+    return resized;
+}
+
 /* The gate is closed: moves the block to libc's memory. */
 static void *realloc_outside(void *ptr, size_t size, const void *caller)
 {
@@ -128,7 +140,7 @@ void *hf_heap_realloc(void *ptr, size_t size, const void *caller)
         if (watched)
             hf_watch_freed(ptr, caller);
         if (size != 0)
-            resized = resize(ptr, usable, size, caller);
+            resized = (hf_samples_have_marks() ? resize_marked : resize)(ptr, usable, size, caller);
         else
             hf_block_give(ptr, caller);
         if (watched && size != 0)

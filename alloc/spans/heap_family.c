@@ -13,6 +13,7 @@
 #include "alloc/spans/deferred.h"
 #include "alloc/spans/hardened.h"
 #include "alloc/spans/heap_blocks.h"
+#include "alloc/spans/limited_blocks.h"
 #include "alloc/spans/lookup.h"
 #include "alloc/spans/samples.h"
 
@@ -149,11 +150,23 @@ static NO_INLINE void free_elsewhere(void *ptr, struct hf_entry *entry)
         free_slow(ptr, __builtin_return_address(0));
 }
 
+/* A block of the calling thread's that is not just live. Reached by a jump. */
+static NO_INLINE void free_marked(void *ptr, struct hf_entry *entry)
+{
+    struct hf_local *local = hf_local_get();
+    if (HF_UNLIKELY(!hf_limited_end_own(local, ptr, entry)) ||
+        HF_UNLIKELY(!hf_small_give(local, ptr, entry)))
+        free_slow(ptr, __builtin_return_address(0));
+}
+
 HF_ALWAYS_INLINE void free_owned(void *ptr)
 {
     struct hf_entry *entry = hf_entry_of(ptr);
-    if (HF_UNLIKELY(!hf_small_give(hf_local_get(), ptr, entry)))
+    const enum hf_small_given given = hf_small_try(hf_local_get(), ptr, entry);
+    if (HF_UNLIKELY(given == HF_SMALL_ELSEWHERE))
         free_elsewhere(ptr, entry);
+    else if (HF_UNLIKELY(given == HF_SMALL_STATE))
+        free_marked(ptr, entry);
 }
 
 void hf_free(void *ptr)

@@ -202,6 +202,7 @@ const struct hf_live_blocks hf_blocks_live = {
     .span_before = offsetof(struct hf_span, before),
     .live = HF_LIVE,
     .sampled = HF_SAMPLED,
+    .limited = HF_LIMITED,
     .large_word = offsetof(struct hf_large, word),
     .large_size = offsetof(struct hf_large, size),
     .large_states = HF_LARGE_LIVE,

@@ -181,6 +181,7 @@ static void *hand_out(struct hf_large *block, size_t asked, struct hf_heap *heap
     __atomic_store_n(&block->asked, asked, __ATOMIC_RELAXED);
     block->heap = heap;
     block->sampled = false;
+    block->limit = 0;
     set_word(block, start, HF_LARGE_LIVE);
     return (void *)start;
 }
@@ -406,6 +407,20 @@ bool hf_large_set_sampled(const void *ptr, bool sampled)
     struct hf_large *block = holder(ptr);
     return block != NULL && __atomic_load_n(&block->sampled, __ATOMIC_RELAXED) != sampled &&
            __atomic_exchange_n(&block->sampled, sampled, __ATOMIC_ACQ_REL) != sampled;
+}
+
+int hf_large_limit(const void *ptr, uint64_t *bytes)
+{
+    const struct hf_large *block = holder(ptr);
+    *bytes = block != NULL ? __atomic_load_n(&block->size, __ATOMIC_RELAXED) : 0;
+    return block != NULL ? __atomic_load_n(&block->limit, __ATOMIC_RELAXED) - 1 : -1;
+}
+
+void hf_large_set_limit(const void *ptr, int limit)
+{
+    struct hf_large *block = holder(ptr);
+    if (block != NULL)
+        __atomic_store_n(&block->limit, (uint8_t)(limit + 1), __ATOMIC_RELAXED);
 }
 
 /* The size and first byte of a record's block; 0 if it is not live. */

@@ -33,6 +33,7 @@ struct hf_large {
     uint32_t depth;        /* atomic: how many are in the stack, from this one on */
     bool moved;            /* its pages come straight from the region */
     bool sampled;          /* atomic: of a live block: samples.h */
+    uint8_t limit;         /* atomic: of a live block: 1 + its limit, or 0: limited.h */
     const void *caller;    /* who freed it, while that is put off */
 };
 _Static_assert(sizeof(struct hf_large) == 64, "a cache line");

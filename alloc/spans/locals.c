@@ -5,6 +5,7 @@
 #include "alloc/spans/locals.h"
 
 #include "alloc/spans/between.h"
+#include "alloc/spans/limited.h"
 #include "alloc/spans/metadata.h"
 #include "alloc/spans/units.h"
 
@@ -168,26 +169,27 @@ void hf_local_drop(struct hf_local *local)
     hf_spans_unlock();
 }
 
-/* ---- samples ---- */
+/* ---- visiting ---- */
 
-void hf_locals_count_anew_in(struct hf_local *list)
+void hf_locals_each_in(struct hf_local *list, hf_locals_visitor *visit, unsigned argument)
 {
     for (; list != NULL; list = list->next)
-        __atomic_store_n(&list->sample_left, 0, __ATOMIC_RELAXED);
+        visit(list, argument);
 }
 
-void hf_locals_count_anew_kept(void)
+void hf_locals_each_kept(hf_locals_visitor *visit, unsigned argument)
 {
-    hf_locals_count_anew_in(warm);
-    hf_locals_count_anew_in(idle);
-    hf_locals_count_anew_in(missing);
-    hf_locals_count_anew_in(lent);
+    hf_locals_each_in(warm, visit, argument);
+    hf_locals_each_in(idle, visit, argument);
+    hf_locals_each_in(missing, visit, argument);
+    hf_locals_each_in(lent, visit, argument);
 }
 
 /* ---- in a forked child ---- */
 
 void hf_locals_miss(struct hf_local *local)
 {
+    hf_limited_leave(local);
     hf_locals_link(&missing, local);
 }
 

@@ -32,11 +32,12 @@ bool hf_locals_take_over(void);
 void hf_locals_link(struct hf_local **list, struct hf_local *local);
 void hf_locals_unlink(struct hf_local **list, struct hf_local *local);
 
-/* Every local heap draws its next sample anew (samples.h). */
-void hf_locals_count_anew(void);
+/* Visits every local heap. Takes the spans' lock. */
+typedef void hf_locals_visitor(struct hf_local *local, unsigned argument);
+void hf_locals_each(hf_locals_visitor *visit, unsigned argument);
 /* The same in a list, and in all that no thread has. With the spans' lock. */
-void hf_locals_count_anew_in(struct hf_local *list);
-void hf_locals_count_anew_kept(void);
+void hf_locals_each_in(struct hf_local *list, hf_locals_visitor *visit, unsigned argument);
+void hf_locals_each_kept(hf_locals_visitor *visit, unsigned argument);
 
 /* In a forked child, without the lock: `local`, which is in no list, is missing; so are all that
  * are warm, because others may have been freeing into their spans; and what goes on is looked

@@ -8,6 +8,7 @@
 #include "alloc/spans/call.h"
 #include "alloc/spans/class_list.h"
 #include "alloc/spans/large.h"
+#include "alloc/spans/limited.h"
 #include "alloc/spans/locals.h"
 
 #include <errno.h>
@@ -104,10 +105,49 @@ void hf_samples_count_now(void *ptr, size_t size)
     errno = saved_errno;
 }
 
+static void end_large(const void *ptr)
+{
+    uint64_t bytes;
+    const int limit = hf_large_limit(ptr, &bytes);
+    if (limit >= 0) {
+        hf_large_set_limit(ptr, -1);
+        hf_limited_credit((unsigned)limit, bytes);
+    }
+    if (hf_large_set_sampled(ptr, false))
+        hf_samples.it.functions->freed(ptr);
+}
+
 void hf_samples_end_now(const void *ptr)
 {
-    if (change(ptr, HF_SAMPLED, HF_LIVE))
+    const struct hf_entry *entry = hf_entry_of(ptr);
+    uint8_t *state;
+    if (!hf_entry_has_span(entry)) {
+        end_large(ptr);
+        return;
+    }
+    if (!hf_entry_state(entry, ptr, &state))
+        return;
+    const uint8_t before = __atomic_load_n(state, __ATOMIC_RELAXED);
+    if ((before != HF_SAMPLED && before < HF_LIMITED) || !change(ptr, before, HF_LIVE))
+        return;
+    if (before >= HF_LIMITED)
+        hf_limited_put_back(hf_local_own(), hf_limited_of_state(before),
+                            hf_class_sizes[entry->class]);
+    if (before == HF_SAMPLED || hf_limited_is_sampled(before))
         hf_samples.it.functions->freed(ptr);
+}
+
+bool hf_samples_expect_marks(void)
+{
+    struct hf_seal seal;
+    if (hf_samples.it.marks)
+        return true;
+    const bool opened = hf_seal_open(&seal);
+    if (opened) {
+        __atomic_store_n(&hf_samples.it.marks, true, __ATOMIC_RELEASE);
+        hf_seal_close(&seal);
+    }
+    return opened;
 }
 
 void hf_samples_drop(bool (*gone)(void *context, const void *ptr), void *context)
@@ -120,6 +160,12 @@ void hf_samples_drop(bool (*gone)(void *context, const void *ptr), void *context
 
 /* ---- on and off ---- */
 
+static void count_anew(struct hf_local *local, unsigned unused)
+{
+    (void)unused;
+    __atomic_store_n(&local->sample_left, 0, __ATOMIC_RELAXED);
+}
+
 int hf_heap_sample(const struct hf_sample_functions *functions, size_t mean)
 {
     struct hf_pass pass;
@@ -129,12 +175,14 @@ int hf_heap_sample(const struct hf_sample_functions *functions, size_t mean)
     if (mean != 0) {
         mean_bytes = (double)mean;
         __atomic_store_n(&shared_random, now(), __ATOMIC_RELAXED);
-        hf_locals_count_anew();
+        hf_locals_each(count_anew, 0);
     }
     const bool opened = hf_seal_open(&seal);
     if (opened) {
-        if (mean != 0)
+        if (mean != 0) {
             __atomic_store_n(&hf_samples.it.functions, functions, __ATOMIC_RELEASE);
+            __atomic_store_n(&hf_samples.it.marks, true, __ATOMIC_RELEASE);
+        }
         for (size_t i = 0; i < sizeof hf_samples.it.classes; i++)
             __atomic_store_n(&hf_samples.it.classes[i], mean != 0 ? HF_CLASSES : hf_class_table[i],
                              __ATOMIC_RELEASE);

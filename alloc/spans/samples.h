@@ -21,6 +21,7 @@
 struct hf_samples {
     uint8_t classes[HF_LARGEST / HF_GRAIN + 1]; /* as hf_class_table, or HF_CLASSES everywhere */
     bool on;
+    bool marks; /* there may be samples, or blocks that count for a limit (limited.h); stays */
     const struct hf_sample_functions *functions; /* stay once set: samples outlive a profile */
 };
 union hf_samples_sealed {
@@ -62,12 +63,20 @@ static inline void hf_samples_count(void *ptr, size_t size)
         hf_samples_count_now(ptr, size);
 }
 
-/* A live block is about to be freed or resized: it is no sample any more. Inside the gate or not. A
- * pointer to anything else does no harm. */
-void hf_samples_end_now(const void *ptr) __attribute__((cold));
+/* From now on, there are blocks that count for a limit. Inside the gate. False: the system refuses
+ * to make a table writable. */
+bool hf_samples_expect_marks(void);
+static inline bool hf_samples_have_marks(void)
+{
+    return HF_UNLIKELY(__atomic_load_n(&hf_samples.it.marks, __ATOMIC_ACQUIRE));
+}
+
+/* A live block is about to be freed or resized: it is no sample any more, and counts for no limit.
+ * Inside the gate or not. A pointer to anything else does no harm. */
+void hf_samples_end_now(const void *ptr);
 static inline void hf_samples_end(const void *ptr)
 {
-    if (HF_UNLIKELY(__atomic_load_n(&hf_samples.it.functions, __ATOMIC_ACQUIRE) != NULL))
+    if (hf_samples_have_marks())
         hf_samples_end_now(ptr);
 }
 

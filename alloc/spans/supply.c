@@ -73,7 +73,8 @@ static bool count_span(void *context, struct hf_span *span)
     for (uint32_t at = 0; at < span->before + (uint32_t)span->blocks; at += HF_GROUP) {
         const uint8_t *states = hf_span_states(span) + at;
         live += (uint64_t)__builtin_popcountll(hf_bytes_equal(states, HF_LIVE) |
-                                               hf_bytes_equal(states, HF_SAMPLED));
+                                               hf_bytes_equal(states, HF_SAMPLED) |
+                                               hf_bytes_high(states));
     }
     count->spans++;
     count->active += hf_span_bytes(span);

@@ -8,6 +8,7 @@
 #include "alloc/base/fork_lock.h"
 #include "alloc/heap/fork_gate.h"
 #include "alloc/spans/between.h"
+#include "alloc/spans/limited.h"
 #include "alloc/spans/locals.h"
 #include "alloc/spans/tick.h"
 
@@ -37,6 +38,7 @@ static void set_slot(struct hf_local *local)
 /* Keeps a local heap, which is in no list any more, for another thread. Inside the gate. */
 static void keep(struct hf_local *local)
 {
+    hf_limited_leave(local);
     hf_spans_drain(local);
     hf_spans_unstack(local);
     hf_spans_lock();
@@ -219,11 +221,11 @@ void hf_local_slow(bool on)
     hf_spans_unlock();
 }
 
-void hf_locals_count_anew(void)
+void hf_locals_each(hf_locals_visitor *visit, unsigned argument)
 {
     hf_spans_lock();
-    hf_locals_count_anew_in(living);
-    hf_locals_count_anew_kept();
+    hf_locals_each_in(living, visit, argument);
+    hf_locals_each_kept(visit, argument);
     hf_spans_unlock();
 }
 

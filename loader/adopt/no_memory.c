@@ -60,14 +60,19 @@ static bool find_inside(const void *caller, struct inner_runtime *runtime)
     return runtime->throw_bad_alloc != NULL;
 }
 
+static void fail(const struct inner_runtime *runtime)
+{
+    new_handler *handler = runtime->get_new_handler != NULL ? runtime->get_new_handler() : NULL;
+    if (handler == NULL)
+        runtime->throw_bad_alloc();
+    else
+        handler();
+}
+
 static void *ask_inside(const struct inner_runtime *runtime, size_t size, size_t alignment)
 {
     for (;;) {
-        new_handler *handler = runtime->get_new_handler != NULL ? runtime->get_new_handler() : NULL;
-        if (handler == NULL)
-            runtime->throw_bad_alloc();
-        else
-            handler();
+        fail(runtime);
         void *block = alignment == 0 ? hf_malloc(size) : hf_memalign(alignment, size);
         if (block != NULL)
             return block;
@@ -111,6 +116,15 @@ static void *ask_shared(void *function, size_t size, size_t alignment)
                           : ((void *(*)(size_t, size_t))function)(size, alignment);
 }
 
+static __attribute__((noreturn)) void no_runtime(void)
+{
+    struct hf_text text;
+    hf_text_begin(&text);
+    hf_text_add(&text, "fatal: operator new in an adopted module found no memory, and there is no "
+                       "C++ runtime that could throw std::bad_alloc");
+    hf_fatal(&text);
+}
+
 void *hf_no_memory(size_t size, size_t alignment, const void *caller)
 {
     struct inner_runtime inside;
@@ -120,9 +134,20 @@ void *hf_no_memory(size_t size, size_t alignment, const void *caller)
     if (find_shared(&search) ||
         (dlopen("libstdc++.so.6", RTLD_NOW | RTLD_LOCAL) != NULL && find_shared(&search)))
         return ask_shared(search.function, size, alignment);
-    struct hf_text text;
-    hf_text_begin(&text);
-    hf_text_add(&text, "fatal: operator new in an adopted module found no memory, and there is no "
-                       "C++ runtime that could throw std::bad_alloc");
-    hf_fatal(&text);
+    no_runtime();
+}
+
+void hf_new_failed(const void *caller)
+{
+    struct inner_runtime runtime;
+    if (!find_inside(caller, &runtime)) {
+        struct runtime_search handler = {inner_names[HANDLER], NULL},
+                              throws = {inner_names[THROW], NULL};
+        if (!find_shared(&throws))
+            no_runtime();
+        (void)find_shared(&handler);
+        memcpy(&runtime.throw_bad_alloc, &throws.function, sizeof throws.function);
+        memcpy(&runtime.get_new_handler, &handler.function, sizeof handler.function);
+    }
+    fail(&runtime);
 }

@@ -17,4 +17,8 @@
  */
 void *hf_no_memory(size_t size, size_t alignment, const void *caller);
 
+/* The same where memory that is found must not be had: returns once a new handler has, or throws.
+ */
+void hf_new_failed(const void *caller);
+
 #endif

@@ -20,6 +20,7 @@
 #include "loader/foreign/mmap_tracking.h"
 #include "loader/interpose/caller_thunks.h"
 #include "loader/interpose/late_stores.h"
+#include "loader/interpose/limit_slots.h"
 #include "loader/interpose/loader_lock.h"
 #include "loader/interpose/slot_policy.h"
 #include "loader/interpose/slot_writes.h"
@@ -233,6 +234,7 @@ static void route_namespace(const struct link_map *first, bool base, size_t *cha
         last = map;
     }
     hf_thunks_add(begin);
+    hf_limit_slots_add(begin);
     size_t i = 0;
     while (i < seen_count && seen[i].first != first)
         i++;

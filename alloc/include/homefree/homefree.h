@@ -17,6 +17,7 @@
  *   homefree/fail.h      allocation failure on demand
  *   homefree/heap.h      heaps of one's own, and all live blocks
  *   homefree/profile.h   which code has how much of the heap, by samples
+ *   homefree/limit.h     how much of the heap a library may have
  *   homefree/stats.h     the heap's counters
  *   homefree/trim.h      giving unused memory back to the system
  *   homefree/pressure.h  memory that becomes scarce, and a thread that looks
@@ -41,6 +42,7 @@
 #include <homefree/heap.h>
 #include <homefree/host.h>
 #include <homefree/libc.h>
+#include <homefree/limit.h>
 #include <homefree/owner.h>
 #include <homefree/pressure.h>
 #include <homefree/private.h>

@@ -144,7 +144,8 @@ static uint64_t read_span(struct reading *reading, const unsigned char *entry, u
     const uint64_t first =
         start - (uint32_t)((uint32_t)start - (uint32_t)number_at(entry, b->entry_first, 4));
     for (size_t i = before; i < before + blocks; i++) {
-        const bool live = states[i] == b->live || states[i] == b->sampled;
+        const bool live =
+            states[i] == b->live || states[i] == b->sampled || states[i] >= b->limited;
         *(live ? &sum->live : &sum->free) += 1;
         found(reading, (struct hf_live_block){first + i * reading->classes[class].step, sum->size,
                                               false, live});

@@ -81,6 +81,7 @@ static struct hf_live_blocks block_table = {
     .span_before = 6,
     .live = 2,
     .sampled = 6,
+    .limited = 128,
     .large_size = 8,
     .large_states = 3,
     .large_live = 2,

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * See limited_blocks.h.
+ */
+#include "alloc/spans/limited_blocks.h"
+
+#include "alloc/spans/call.h"
+#include "alloc/spans/large.h"
+#include "alloc/spans/locals.h"
+#include "alloc/spans/lookup.h"
+#include "alloc/spans/samples.h"
+
+#include <errno.h>
+
+/* ---- marks ---- */
+
+/* Whose a live block is, as far as limits go: its limit, or -1; and what it counts. */
+static int limit_of(const void *ptr, uint64_t *bytes)
+{
+    const struct hf_entry *entry = hf_entry_of(ptr);
+    uint8_t *state;
+    if (!hf_entry_has_span(entry))
+        return hf_large_limit(ptr, bytes);
+    *bytes = hf_class_sizes[entry->class];
+    if (!hf_entry_state(entry, ptr, &state))
+        return -1;
+    const uint8_t now = __atomic_load_n(state, __ATOMIC_RELAXED);
+    return now >= HF_LIMITED ? (int)hf_limited_of_state(now) : -1;
+}
+
+/* Only whoever has the block says whose it is, so nobody else changes the state, but that a limit
+ * ends. */
+static void mark(const void *ptr, unsigned limit)
+{
+    const struct hf_entry *entry = hf_entry_of(ptr);
+    uint8_t *state;
+    if (!hf_entry_has_span(entry))
+        hf_large_set_limit(ptr, (int)limit);
+    else if (hf_entry_state(entry, ptr, &state))
+        __atomic_store_n(
+            state, hf_limited_state(limit, __atomic_load_n(state, __ATOMIC_RELAXED) == HF_SAMPLED),
+            __ATOMIC_RELAXED);
+}
+
+static void unmark(const void *ptr)
+{
+    const struct hf_entry *entry = hf_entry_of(ptr);
+    uint8_t *state;
+    if (!hf_entry_has_span(entry)) {
+        hf_large_set_limit(ptr, -1);
+    } else if (hf_entry_state(entry, ptr, &state)) {
+        const bool sampled = hf_limited_is_sampled(__atomic_load_n(state, __ATOMIC_RELAXED));
+        __atomic_store_n(state, sampled ? HF_SAMPLED : HF_LIVE, __ATOMIC_RELAXED);
+    }
+}
+
+/* ---- allocating ---- */
+
+void *hf_limited_malloc(unsigned limit, size_t size)
+{
+    if (HF_UNLIKELY(size > HF_LARGEST))
+        return NULL;
+    struct hf_local *local = hf_local_get();
+    const unsigned class = hf_class_now(size);
+    const int32_t left = local->at_hand[limit] - (int32_t)hf_class_sizes[class];
+    if (HF_UNLIKELY(left < 0))
+        return NULL;
+    void *ptr = hf_small_take_as(local, class, hf_limited_state(limit, false));
+    if (HF_LIKELY(ptr != NULL))
+        local->at_hand[limit] = left;
+    return ptr;
+}
+
+bool hf_limited_claim(unsigned limit, const void *ptr, bool force)
+{
+    struct hf_pass pass;
+    uint64_t bytes;
+    if (!hf_has_entry(ptr)) /* libc's, because the process forks */
+        return true;
+    /* A child that was forked in between would count what it does not have. */
+    const bool entered = hf_enter_patiently(&pass);
+    const int before = limit_of(ptr, &bytes);
+    const bool counted = before >= 0 || hf_limited_spend(hf_local_own(), limit, bytes);
+    if (before < 0 && !counted && force)
+        hf_limited_force(limit, bytes);
+    if (before < 0 && (counted || force))
+        mark(ptr, limit);
+    if (entered)
+        hf_gate_leave(&pass);
+    return counted || force;
+}
+
+/* ---- resizing ---- */
+
+bool hf_limited_resize_begin(struct hf_limited_resize *resize, const void *ptr, size_t size)
+{
+    uint64_t bytes;
+    resize->limit = limit_of(ptr, &bytes);
+    if (resize->limit < 0)
+        return true;
+    const unsigned limit = (unsigned)resize->limit;
+    const uint64_t more = size > bytes ? size - bytes : 0;
+    if (more != 0 && !hf_limited_charge(limit, more)) {
+        __atomic_add_fetch(&hf_limited[limit].refused, 1, __ATOMIC_RELAXED);
+        errno = ENOMEM;
+        return false;
+    }
+    resize->counted = bytes + more;
+    unmark(ptr);
+    return true;
+}
+
+void hf_limited_resize_end(const struct hf_limited_resize *resize, const void *block)
+{
+    uint64_t bytes;
+    if (resize->limit < 0)
+        return;
+    const unsigned limit = (unsigned)resize->limit;
+    (void)limit_of(block, &bytes);
+    mark(block, limit);
+    if (bytes > resize->counted)
+        hf_limited_force(limit, bytes - resize->counted);
+    else
+        hf_limited_credit(limit, resize->counted - bytes);
+}
+
+/* ---- freeing ---- */
+
+bool hf_limited_end_own(struct hf_local *local, const void *ptr, const struct hf_entry *entry)
+{
+    uint8_t *state;
+    if (!hf_entry_state(entry, ptr, &state))
+        return false;
+    const uint8_t now = __atomic_load_n(state, __ATOMIC_RELAXED);
+    if (now < HF_LIMITED || hf_limited_is_sampled(now))
+        return false;
+    __atomic_store_n(state, HF_LIVE, __ATOMIC_RELAXED);
+    hf_limited_put_back(local, hf_limited_of_state(now), hf_class_sizes[entry->class]);
+    return true;
+}
+
+/* ---- limits ---- */
+
+static void forget(struct hf_local *local, unsigned limit)
+{
+    __atomic_store_n(&local->at_hand[limit], 0, __ATOMIC_RELAXED);
+}
+
+int hf_limited_open(unsigned limit, uint64_t most, bool lenient)
+{
+    struct hf_pass pass;
+    if (!hf_enter_patiently(&pass))
+        return -EAGAIN;
+    hf_locals_each(forget, limit);
+    hf_limited[limit] = (struct hf_limited){.most = most, .lenient = lenient};
+    const bool marks = hf_samples_expect_marks();
+    hf_gate_leave(&pass);
+    return marks ? 0 : -EPERM;
+}
+
+static bool end_in_span(void *context, struct hf_span *span)
+{
+    const unsigned limit = *(const unsigned *)context;
+    uint8_t *states = hf_span_states(span);
+    for (uint32_t i = span->before; i < span->before + (uint32_t)span->blocks; i++) {
+        uint8_t state = __atomic_load_n(&states[i], __ATOMIC_RELAXED);
+        if (state >= HF_LIMITED && hf_limited_of_state(state) == limit)
+            (void)__atomic_compare_exchange_n(&states[i], &state,
+                                              hf_limited_is_sampled(state) ? HF_SAMPLED : HF_LIVE,
+                                              false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+    }
+    return true;
+}
+
+static bool end_large(void *context, const void *ptr, size_t size)
+{
+    (void)size;
+    uint64_t bytes;
+    if (hf_large_limit(ptr, &bytes) == *(const int *)context)
+        hf_large_set_limit(ptr, -1);
+    return true;
+}
+
+int hf_limited_close(unsigned limit)
+{
+    struct hf_pass pass;
+    if (!hf_enter_patiently(&pass))
+        return -EAGAIN;
+    hf_spans_lock();
+    hf_spans_each(end_in_span, &limit);
+    hf_spans_unlock();
+    (void)hf_large_each(end_large, &limit);
+    hf_gate_leave(&pass);
+    return 0;
+}

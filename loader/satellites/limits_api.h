@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Limits, for libhomefree's start. Users call homefree/limit.h.
+ */
+#ifndef HOMEFREE_LOADER_SATELLITES_LIMITS_API_H
+#define HOMEFREE_LOADER_SATELLITES_LIMITS_API_H
+
+#include "loader/satellites/limits_tables.h"
+
+/* What other instances of libhomefree call of this one. */
+extern const struct hf_limits_functions hf_limits_offered __attribute__((visibility("hidden")));
+
+#endif
