@@ -18,6 +18,7 @@
 #include "alloc/pages/present.h"
 #include "alloc/spans/large_cache.h"
 #include "alloc/spans/large_record.h"
+#include "alloc/spans/limited.h"
 #include "alloc/spans/metadata.h"
 #include "alloc/spans/span.h"
 
@@ -412,7 +413,7 @@ bool hf_large_set_sampled(const void *ptr, bool sampled)
 int hf_large_limit(const void *ptr, uint64_t *bytes)
 {
     const struct hf_large *block = holder(ptr);
-    *bytes = block != NULL ? __atomic_load_n(&block->size, __ATOMIC_RELAXED) : 0;
+    *bytes = block != NULL ? hf_limited_large(__atomic_load_n(&block->asked, __ATOMIC_RELAXED)) : 0;
     return block != NULL ? __atomic_load_n(&block->limit, __ATOMIC_RELAXED) - 1 : -1;
 }
 

@@ -42,8 +42,8 @@ void hf_large_set_heap(const void *ptr, struct hf_heap *heap);
  * there is none. No lock, no gate. */
 bool hf_large_set_sampled(const void *ptr, bool sampled);
 
-/* The limit that the live block which holds an address counts for (limited.h), or -1, and how many
- * bytes it has. No lock, no gate. */
+/* The limit that the live block which holds an address counts for (limited.h), or -1, and as how
+ * many bytes. No lock, no gate. */
 int hf_large_limit(const void *ptr, uint64_t *bytes);
 void hf_large_set_limit(const void *ptr, int limit);
 

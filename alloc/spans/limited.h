@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What limits count (homefree/limit.h): the bytes that the live blocks of a library can hold. A
- * block that counts has the limit's number in its state (HF_LIMITED), or in its record if it is
- * large: so whoever frees it, from whatever thread, finds whom to credit, and no other block's fast
- * path has an instruction for it.
+ * What limits count (homefree/limit.h): the bytes of a library's live blocks: a small one's class,
+ * a large one's pages, as many as were asked for. A block that counts has the limit's number in its
+ * state (HF_LIMITED), or in its record if it is large: so whoever frees it, from whatever thread,
+ * finds whom to credit, and no other block's fast path has an instruction for it.
  *
  * Each local heap has some bytes of each limit at hand, HF_LIMITED_AT_HAND at most, which are
  * counted already: a block takes from them and gives back to them without an atomic operation. So
@@ -19,6 +19,13 @@
 
 enum { HF_LIMITED_AT_HAND = 4096 };
 _Static_assert(HF_LIMITED + 2 * HF_LIMITS_COUNT <= UINT8_MAX + 1, "a state is a byte");
+
+/* What a large block counts. */
+static inline uint64_t hf_limited_large(size_t asked)
+{
+    enum { PAGE = 4096 };
+    return ((uint64_t)asked + PAGE - 1) & -(uint64_t)PAGE;
+}
 
 /* The state of a block: sampled ones (samples.h) are odd. */
 static inline uint8_t hf_limited_state(unsigned limit, bool sampled)

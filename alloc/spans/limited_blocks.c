@@ -5,6 +5,7 @@
 #include "alloc/spans/limited_blocks.h"
 
 #include "alloc/spans/call.h"
+#include "alloc/spans/guards.h"
 #include "alloc/spans/large.h"
 #include "alloc/spans/locals.h"
 #include "alloc/spans/lookup.h"
@@ -92,6 +93,13 @@ bool hf_limited_claim(unsigned limit, const void *ptr, bool force)
 
 /* ---- resizing ---- */
 
+/* What a block of a size will count, but for the guards of large ones. */
+static uint64_t bytes_for(size_t size)
+{
+    const size_t capacity = hf_guard_capacity(size);
+    return capacity <= HF_LARGEST ? hf_class_sizes[hf_class_of(capacity)] : hf_limited_large(size);
+}
+
 bool hf_limited_resize_begin(struct hf_limited_resize *resize, const void *ptr, size_t size)
 {
     uint64_t bytes;
@@ -99,7 +107,8 @@ bool hf_limited_resize_begin(struct hf_limited_resize *resize, const void *ptr, 
     if (resize->limit < 0)
         return true;
     const unsigned limit = (unsigned)resize->limit;
-    const uint64_t more = size > bytes ? size - bytes : 0;
+    const uint64_t then = size <= PTRDIFF_MAX ? bytes_for(size) : size;
+    const uint64_t more = then > bytes ? then - bytes : 0;
     if (more != 0 && !hf_limited_charge(limit, more)) {
         __atomic_add_fetch(&hf_limited[limit].refused, 1, __ATOMIC_RELAXED);
         errno = ENOMEM;

@@ -9,7 +9,9 @@
 #include "loader/foreign/object_role.h"
 #include "loader/interpose/got_slots.h"
 #include "loader/interpose/loader_lock.h"
+#include "loader/interpose/routed.h"
 #include "loader/interpose/slot_writes.h"
+#include "loader/interpose/stubs.h"
 
 #include <errno.h>
 #include <homefree/alloc.h>
@@ -162,8 +164,9 @@ static void visit(const struct hf_slot *slot, void *context)
 {
     struct work *work = context;
     void *value = __atomic_load_n(slot->address, __ATOMIC_ACQUIRE), *function = value;
-    if (value == NULL)
-        return;
+    const int routed = hf_routed_by_name(rows[slot->function].name);
+    if (value == NULL || (routed >= 0 && hf_stub_is((enum hf_routed)routed, value)))
+        return; /* routed: it allocates elsewhere */
     if (!is_homefrees(value)) {
         const bool unresolved =
             slot->kind == HF_SLOT_CALL && hf_dynlink_find(value) == work->writer.object->map;

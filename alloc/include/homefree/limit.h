@@ -9,8 +9,8 @@
  * ENOMEM (void)hf_limit_end(limit);
  *     }
  *
- * A limit counts the live blocks that its objects allocate, by what the blocks can hold. Its
- * objects are shared objects that are linked with the shim, or adopted (homefree/adopt.h); in
+ * A limit counts the live blocks that its objects allocate, by their sizes, which are rounded up:
+ * to a class, by at most an eighth, or above 32 KiB to pages of 4 KiB. Its objects are shared objects that are linked with the shim, or adopted (homefree/adopt.h); in
  * whole-process mode all are. A block counts from the call that allocates it until it is freed,
  * whoever frees it, on whatever thread, and realloc() of any object resizes it within the limit.
  * What an object allocated before its limit began does not count, nor what libc's functions return
