@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from ._doctor import doctor
     from ._install import install, uninstall
     from ._ipython import load_ipython_extension as load_ipython_extension
+    from ._limit import Limit, limit, limits
     from ._memory import memory, memory_diff, openmetrics, openmetrics_file
     from ._pressure import Pressure, PressureHandle, on_pressure
     from ._profile import (
@@ -73,6 +74,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ImportHook",
     "Installed",
+    "Limit",
     "NativeFrame",
     "Owner",
     "Pressure",
@@ -94,6 +96,8 @@ __all__ = [
     "import_hook",
     "install",
     "interpreters",
+    "limit",
+    "limits",
     "load",
     "memory",
     "memory_diff",
@@ -117,6 +121,7 @@ __version__: str = _homefree.version()
 # of import circles reads this table. Type checkers read the imports above.
 _LAZY = {
     "ImportHook": "loading._load",
+    "Limit": "_limit",
     "NativeFrame": "_profile",
     "Pressure": "_pressure",
     "PressureHandle": "_pressure",
@@ -135,6 +140,8 @@ _LAZY = {
     "import_hook": "loading._import_hook",
     "install": "_install",
     "interpreters": "interpreters",
+    "limit": "_limit",
+    "limits": "_limit",
     "load": "loading._load",
     "load_ipython_extension": "_ipython",
     "memory": "_memory",

@@ -35,6 +35,7 @@ _MALLINFO = (
     "fordblks",
     "keepcost",
 )
+_UNLIMITED = (1 << 64) - 1
 _IN_FILES: dict[str, list[str]] = {}
 
 
@@ -102,6 +103,18 @@ class _Inside(Facts):
         if last is not None:
             yield begun, end, *last
 
+    def limits(self):
+        return [
+            {
+                "name": name.decode("utf-8", "replace"),
+                "limit": most if most != _UNLIMITED else None,
+                "used": used,
+                "peak": peak,
+                "refused": refused,
+            }
+            for name, most, used, peak, refused, *_ in _homefree.limits()
+        ]
+
     def allocators_in(self, path):
         if path not in _IN_FILES:
             try:
@@ -121,7 +134,7 @@ def memory(file: TextIO | None = None) -> dict[str, Any]:
     and what nobody is known to own, so "attributed" (0 to 1) says how much has an owner. A row's
     "live" and "free" are bytes in blocks of the program and in unused ones; None where that is
     unknown. "asked" lists who asked for live memory of the heap, by stack, from profile_begin() on;
-    without it, it is empty.
+    without it, it is empty. "limits" lists what libraries may have (limit()), and have.
 
     It reads /proc/self/smaps and headers in the process's memory, and takes from a hundredth of a
     second to one, by how much there is; the GIL is held for most of it. Raises OSError if /proc

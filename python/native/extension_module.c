@@ -59,11 +59,17 @@ static PyMethodDef own_methods[] = {
 
 static int execute(PyObject *module)
 {
-    PyMethodDef *const tables[] = {
-        homefree_host_methods,        homefree_doctor_methods,   homefree_diagnose_methods,
-        homefree_check_methods,       homefree_load_methods,     homefree_cuda_methods,
-        homefree_interpreter_methods, homefree_pressure_methods, homefree_profile_methods,
-        own_methods};
+    PyMethodDef *const tables[] = {homefree_host_methods,
+                                   homefree_doctor_methods,
+                                   homefree_diagnose_methods,
+                                   homefree_check_methods,
+                                   homefree_load_methods,
+                                   homefree_cuda_methods,
+                                   homefree_interpreter_methods,
+                                   homefree_pressure_methods,
+                                   homefree_profile_methods,
+                                   homefree_limit_methods,
+                                   own_methods};
     return add_functions(module, tables, sizeof tables / sizeof tables[0]) != 0
                ? -1
                : homefree_host_exec(module);

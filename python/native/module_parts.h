@@ -13,6 +13,8 @@ extern PyMethodDef homefree_host_methods[];
 extern PyMethodDef homefree_doctor_methods[];
 /* diagnose_module.c: homefree.diagnose() */
 extern PyMethodDef homefree_diagnose_methods[];
+/* limit_module.c: homefree.limit() */
+extern PyMethodDef homefree_limit_methods[];
 /* profile_module.c: homefree.profile() */
 extern PyMethodDef homefree_profile_methods[];
 /* check.c: homefree.check */

@@ -184,11 +184,13 @@ static bool end_change(struct hf_limit_slots *slots)
         return false;
     while (place < PATHS && limit->paths[place] != NULL)
         place++;
-    change->error = change->objects == 0     ? -ENOENT
-                    : change->functions == 0 ? -EXDEV
-                    : change->taken          ? -EEXIST
-                    : place == PATHS         ? -EMFILE
-                                             : 0;
+    /* What is below a further directory may come later. */
+    const bool now = change->handle == NULL || change->path[strlen(change->path) - 1] != '/';
+    change->error = now && change->objects == 0     ? -ENOENT
+                    : now && change->functions == 0 ? -EXDEV
+                    : change->taken                 ? -EEXIST
+                    : place == PATHS                ? -EMFILE
+                                                    : 0;
     if (change->error != 0)
         return false;
     __atomic_add_fetch(&hf_policies[change->limit].objects, change->objects, __ATOMIC_RELAXED);

@@ -122,7 +122,7 @@ HF_API int hf_limit_begin(struct hf_limit **out, const char *path, uint64_t byte
  *
  * Parameters:
  *   limit  in
- *   path   in: as hf_limit_begin()
+ *   path   in: as hf_limit_begin(); below a directory there need not be any yet
  * Result: 0 or a negative errno.
  * Errors:
  *   -EINVAL  an argument, or the limit has ended

@@ -9,6 +9,9 @@ _GAUGES = (
     ("homefree_memory_free_bytes", "Bytes of an allocator that nobody uses."),
     ("homefree_memory_attributed_ratio", "How much of the resident memory has a known owner."),
     ("homefree_memory_page_tables_bytes", "Page tables, which are not resident memory."),
+    ("homefree_limit_bytes", "What a library may have of homefree's heap."),
+    ("homefree_limit_used_bytes", "What a library with a limit has of it."),
+    ("homefree_limit_peak_bytes", "The most that it ever had."),
 )
 
 
@@ -36,6 +39,11 @@ def _samples(document):
         labels = [("kind", row["kind"]), ("allocator", "")]
         labels.append(("object", row["wheel"] or base_name(row["object"] or "")))
         add("homefree_memory_resident_bytes", labels, row["resident"])
+    for row in document.get("limits") or []:
+        labels = [("name", base_name(row["name"]))]
+        add("homefree_limit_bytes", labels, row["limit"])
+        add("homefree_limit_used_bytes", labels, row["used"])
+        add("homefree_limit_peak_bytes", labels, row["peak"])
     add("homefree_memory_attributed_ratio", [], round(document["attributed"], 6))
     add("homefree_memory_page_tables_bytes", [], document["page_tables"])
     return sums

@@ -60,6 +60,10 @@ class Facts:
         del mappings
         return None
 
+    def limits(self):
+        """What libraries may have (homefree-memory(1)); None: unknown."""
+        return None
+
     def allocator_at(self, start, end):
         """[(start, end, name, object)]: pages of other allocators between two addresses."""
         del start, end

@@ -129,6 +129,7 @@ def document(pid, facts, libc=None):
         "rows": _rows(sums, looking, facts, libc),
         "rest": _rest(sums),
         "asked": asked,
+        "limits": facts.limits(),
     }
 
 

@@ -42,6 +42,7 @@ def text(document, every=False, path="-"):
     for note in _notes(document):
         page.wrapped("  ", note)
     _table(page, document, every)
+    _limits(page, document.get("limits") or [])
     _asked(page, document["asked"], every)
     return page.bytes()
 
@@ -152,6 +153,16 @@ def _table(page, document, every):
         tables = size(document["page_tables"])
         page.line()
         page.wrapped(f"{tables:>11}  ", "more are page tables, which are not resident memory.")
+
+
+def _limits(page, rows):
+    if rows:
+        page.title("Limits of libraries: what they use, of what they may have:")
+    for row in rows:
+        most = size(row["limit"]) if row["limit"] is not None else "unlimited"
+        used = f"{size(row['used']):>11} of {most:>11}  "
+        refused = f", {row['refused']} refused" if row["refused"] else ""
+        page.wrapped(used, f"{clean(base_name(row['name']))}{refused}")
 
 
 # ---- who asked for it ----------------------------------------------------------------------------
