@@ -150,18 +150,13 @@ static void visit_table(const struct hf_object *object, const struct wanted *wan
     }
 }
 
-void hf_slots_visit(const struct hf_object *object, const struct hf_function_names *names,
-                    bool defined, hf_slot_visitor *visit, void *context)
+static void visit_wanted(const struct hf_object *object, const struct wanted *wanted,
+                         hf_slot_visitor *visit, void *context)
 {
-    struct wanted wanted;
-    wanted.names = names;
-    wanted.count = 0;
-    wanted.rests = 0;
-    find_wanted(object, defined, &wanted);
-    if (wanted.count == 0)
+    if (wanted->count == 0)
         return;
     if (object->jump_relocations != NULL && object->jump_is_rela)
-        visit_table(object, &wanted, object->jump_relocations,
+        visit_table(object, wanted, object->jump_relocations,
                     object->jump_relocations_size / sizeof(ElfW(Rela)), visit, context);
     if (object->rela == NULL)
         return;
@@ -171,5 +166,30 @@ void hf_slots_visit(const struct hf_object *object, const struct hf_function_nam
     if (jump >= object->rela && jump < object->rela + count)
         count = (size_t)(jump - object->rela);
     if (skip < count)
-        visit_table(object, &wanted, object->rela + skip, count - skip, visit, context);
+        visit_table(object, wanted, object->rela + skip, count - skip, visit, context);
+}
+
+void hf_slots_visit(const struct hf_object *object, const struct hf_function_names *names,
+                    bool defined, hf_slot_visitor *visit, void *context)
+{
+    struct wanted wanted;
+    wanted.names = names;
+    wanted.count = 0;
+    wanted.rests = 0;
+    find_wanted(object, defined, &wanted);
+    visit_wanted(object, &wanted, visit, context);
+}
+
+void hf_slots_visit_all(const struct hf_object *object, const struct hf_function_names *names,
+                        hf_slot_visitor *visit, void *context)
+{
+    struct wanted wanted;
+    uint32_t end = highest_relocated(object) + 1;
+    wanted.names = names;
+    wanted.count = 0;
+    wanted.rests = 0;
+    if (end > object->symbols_capacity)
+        end = (uint32_t)object->symbols_capacity;
+    want_by_name(&wanted, object, end, false);
+    visit_wanted(object, &wanted, visit, context);
 }

@@ -65,4 +65,9 @@ typedef void hf_slot_visitor(const struct hf_slot *slot, void *context);
 void hf_slots_visit(const struct hf_object *object, const struct hf_function_names *names,
                     bool defined, hf_slot_visitor *visit, void *context);
 
+/* The same for an adopted copy (foreign/adopted_note.h): whose slots of its own are for symbols
+ * behind those that its hash table knows. Looks at every relocation. */
+void hf_slots_visit_all(const struct hf_object *object, const struct hf_function_names *names,
+                        hf_slot_visitor *visit, void *context);
+
 #endif

@@ -193,7 +193,10 @@ void hf_limit_slots_from(struct hf_limit_slots *slots, const struct link_map *ma
         if (!slots->wants(slots, map, path))
             continue;
         work.writer.object = &object;
-        hf_slots_visit(&object, &names, false, visit, &work);
+        if (work.note != NULL)
+            hf_slots_visit_all(&object, &names, visit, &work);
+        else
+            hf_slots_visit(&object, &names, false, visit, &work);
         hf_write_close(&work.writer);
         (void)protect_copy(&work, false);
     }

@@ -276,8 +276,8 @@ def limit(
 
     library: a distribution ("polars"), a module that is imported, or the path of a shared object or
     directory. Its objects must be loaded, and allocate from homefree's heap: built with the shim,
-    or adopted (import_hook([name], adopt=True), load(path, adopt=True)), or under `homefree run`. Objects
-    of its directories that are loaded later have the limit, too.
+    or adopted (import_hook([name], adopt=True), load(path, adopt=True)), or under `homefree run`.
+    Objects of its directories that are loaded later have the limit, too.
 
     size: bytes, or text such as "2G" or "512M"; 0 refuses everything, None or "unlimited" nothing.
     Live blocks count from the call that allocates them until they are freed, whoever frees them.
