@@ -245,9 +245,9 @@ extern struct hf_limited hf_limited[HF_LIMITS_COUNT] __attribute__((visibility("
  * or -EPERM if the system refuses to make a table writable. */
 int hf_limited_open(unsigned limit, uint64_t most, bool lenient);
 int hf_limited_close(unsigned limit);
-/* As hf_malloc(), for blocks that count, if that is as quick; NULL says nothing, and nothing has
- * changed. Leaves errno alone. */
-void *hf_limited_malloc(unsigned limit, size_t size);
+/* As hf_malloc(), for blocks that count, if that is as quick; otherwise what slow() returns. limit:
+ * HF_LIMITS_COUNT for none. */
+void *hf_limited_malloc(unsigned limit, size_t size, void *(*slow)(unsigned limit, size_t size));
 /* Makes a live block count, unless it does so for some limit. False: it would be above the limit,
  * and nothing has changed; not with `force`. */
 bool hf_limited_claim(unsigned limit, const void *ptr, bool force);

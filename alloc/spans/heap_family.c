@@ -154,8 +154,10 @@ static NO_INLINE void free_elsewhere(void *ptr, struct hf_entry *entry)
 static NO_INLINE void free_marked(void *ptr, struct hf_entry *entry)
 {
     struct hf_local *local = hf_local_get();
-    if (HF_UNLIKELY(!hf_limited_end_own(local, ptr, entry)) ||
-        HF_UNLIKELY(!hf_small_give(local, ptr, entry)))
+    uint8_t *state = hf_limited_end_own(local, ptr, entry);
+    if (HF_LIKELY(state != NULL))
+        hf_small_put(local, ptr, entry, state);
+    else
         free_slow(ptr, __builtin_return_address(0));
 }
 

@@ -50,7 +50,6 @@ void hf_limited_credit(unsigned limit, uint64_t bytes);
 /* The same with what the calling thread has at hand. local: its own, or NULL. */
 bool hf_limited_spend(struct hf_local *local, unsigned limit, uint64_t bytes);
 void hf_limited_put_back(struct hf_local *local, unsigned limit, uint64_t bytes);
-
 /* A local heap loses its thread: what it has at hand counts no longer. */
 void hf_limited_leave(struct hf_local *local);
 

@@ -57,18 +57,19 @@ static void unmark(const void *ptr)
 
 /* ---- allocating ---- */
 
-void *hf_limited_malloc(unsigned limit, size_t size)
+void *hf_limited_malloc(unsigned limit, size_t size, void *(*slow)(unsigned limit, size_t size))
 {
     if (HF_UNLIKELY(size > HF_LARGEST))
-        return NULL;
+        return slow(limit, size);
     struct hf_local *local = hf_local_get();
     const unsigned class = hf_class_now(size);
     const int32_t left = local->at_hand[limit] - (int32_t)hf_class_sizes[class];
     if (HF_UNLIKELY(left < 0))
-        return NULL;
+        return slow(limit, size);
     void *ptr = hf_small_take_as(local, class, hf_limited_state(limit, false));
-    if (HF_LIKELY(ptr != NULL))
-        local->at_hand[limit] = left;
+    if (HF_UNLIKELY(ptr == NULL))
+        return slow(limit, size);
+    local->at_hand[limit] = left;
     return ptr;
 }
 
@@ -131,21 +132,6 @@ void hf_limited_resize_end(const struct hf_limited_resize *resize, const void *b
         hf_limited_force(limit, bytes - resize->counted);
     else
         hf_limited_credit(limit, resize->counted - bytes);
-}
-
-/* ---- freeing ---- */
-
-bool hf_limited_end_own(struct hf_local *local, const void *ptr, const struct hf_entry *entry)
-{
-    uint8_t *state;
-    if (!hf_entry_state(entry, ptr, &state))
-        return false;
-    const uint8_t now = __atomic_load_n(state, __ATOMIC_RELAXED);
-    if (now < HF_LIMITED || hf_limited_is_sampled(now))
-        return false;
-    __atomic_store_n(state, HF_LIVE, __ATOMIC_RELAXED);
-    hf_limited_put_back(local, hf_limited_of_state(now), hf_class_sizes[entry->class]);
-    return true;
 }
 
 /* ---- limits ---- */

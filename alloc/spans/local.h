@@ -48,8 +48,8 @@ struct hf_local {
     struct hf_span *queue;              /* atomic: spans with REMOTE blocks (between.h) */
     uint64_t random;                    /* hardened.h, samples.h */
     int thread; /* the thread's id for the kernel; 0: it is not known to end */
-    int32_t at_hand[HF_LIMITS_COUNT]; /* of each limit: bytes that count, and no block has
-                                        (limited.h) */
+    int32_t at_hand[HF_LIMITS_COUNT + 1]; /* of each limit: bytes that count, and no block has
+                                             (limited.h); the last one is -1 */
 };
 
 /* The stacks lie behind the record, in the order of the classes, each at another number of cache

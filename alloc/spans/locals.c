@@ -10,9 +10,9 @@
 #include "alloc/spans/units.h"
 
 static struct hf_freed nothing; /* the end of an empty stack */
-#define EMPTY                                    \
-    {                                            \
-        .tops = {[0 ... HF_CLASSES] = &nothing}, \
+#define EMPTY                                                                         \
+    {                                                                                 \
+        .tops = {[0 ... HF_CLASSES] = &nothing}, .at_hand = {[HF_LIMITS_COUNT] = -1}, \
     }
 struct hf_local hf_local_none = EMPTY, hf_local_ended = EMPTY;
 __thread struct hf_local *hf_local_here = &hf_local_none, *hf_local_mine;
@@ -65,6 +65,7 @@ static struct hf_local *make(void)
     forget_stacks(local);
     for (unsigned class = 0; class < HF_CLASSES; class ++)
         local->bins[class].size = hf_classes[class].size;
+    local->at_hand[HF_LIMITS_COUNT] = -1;
     hf_units_have_users(++count);
     return local;
 }

@@ -38,6 +38,25 @@ HF_ALWAYS_INLINE void *hf_small_take(struct hf_local *local, size_t class)
     return hf_small_take_as(local, class, HF_LIVE);
 }
 
+/* Takes back a block of the local heap's that is live in any way. */
+HF_ALWAYS_INLINE void hf_small_put(struct hf_local *local, void *ptr, struct hf_entry *entry,
+                                   uint8_t *state)
+{
+    const size_t class = entry->class;
+    struct hf_freed *top = local->tops[class] + 1;
+    if (HF_LIKELY(top != local->limits[class])) {
+        __atomic_store_n(state, HF_STACKED, __ATOMIC_RELAXED);
+        *top = (struct hf_freed){ptr, state};
+        local->tops[class] = top;
+        return;
+    }
+    /* The stack is full: straight into the span, no batch. */
+    struct hf_span *span = hf_entry_span(entry);
+    __atomic_store_n(state, HF_FREE, __ATOMIC_RELAXED);
+    if (HF_UNLIKELY(++span->free == span->when))
+        hf_span_reached(local, span);
+}
+
 /* Takes back a live block of the region that is the local heap's. Otherwise it is for a slow path,
  * which also knows what is wrong. */
 enum hf_small_given { HF_SMALL_GIVEN, HF_SMALL_ELSEWHERE, HF_SMALL_STATE };
@@ -50,19 +69,7 @@ HF_ALWAYS_INLINE enum hf_small_given hf_small_try(struct hf_local *local, void *
     if (HF_UNLIKELY(!hf_entry_state(entry, ptr, &state)) ||
         HF_UNLIKELY(__atomic_load_n(state, __ATOMIC_RELAXED) != HF_LIVE))
         return HF_SMALL_STATE;
-    const size_t class = entry->class;
-    struct hf_freed *top = local->tops[class] + 1;
-    if (HF_LIKELY(top != local->limits[class])) {
-        __atomic_store_n(state, HF_STACKED, __ATOMIC_RELAXED);
-        *top = (struct hf_freed){ptr, state};
-        local->tops[class] = top;
-        return HF_SMALL_GIVEN;
-    }
-    /* The stack is full: straight into the span, no batch. */
-    struct hf_span *span = hf_entry_span(entry);
-    __atomic_store_n(state, HF_FREE, __ATOMIC_RELAXED);
-    if (HF_UNLIKELY(++span->free == span->when))
-        hf_span_reached(local, span);
+    hf_small_put(local, ptr, entry, state);
     return HF_SMALL_GIVEN;
 }
 

@@ -17,7 +17,8 @@ struct hf_limits_core {
     struct hf_limited *limited; /* by number */
     int (*open)(unsigned limit, uint64_t most, bool lenient);
     int (*close)(unsigned limit);
-    void *(*malloc_limited)(unsigned limit, size_t size);
+    void *(*malloc_limited)(unsigned limit, size_t size,
+                            void *(*slow)(unsigned limit, size_t size));
     bool (*claim)(unsigned limit, const void *ptr, bool force);
     void *(*malloc)(size_t size);
     void (*free)(void *ptr);

@@ -259,6 +259,23 @@ def measure_adopted(sampler, options):
     ]
 
 
+def limited_variants(sampler, cpu):
+    """The same loop in a module that has a limit, and does not reach it."""
+    command = pair_variants(sampler, cpu, {})["homefree"][0]
+    return {"limited": ([*command, "--limit", "yes"], None)}
+
+
+def measure_limited(sampler, options):
+    shim = {"homefree": pair_variants(sampler, options.cpu)["homefree"]}
+    sampler.interleave({**shim, **limited_variants(sampler, options.cpu)}, options.rounds)
+    return [
+        ratio_row(
+            sampler, f"{title}, with a limit / without", "limited", "homefree", f"{pattern}.mix"
+        )
+        for pattern, title in PATTERNS.items()
+    ]
+
+
 def measure_owns(sampler, options):
     variants = {
         f"owns {threads}": (sampler.command("owns", "--threads", threads), None)
@@ -356,6 +373,7 @@ def measure_forking(sampler, options):
 MEASURES = {
     "pairs": measure_pairs,
     "adopted": measure_adopted,
+    "limited": measure_limited,
     "owns": measure_owns,
     "routing": measure_routing,
     "churn": measure_churn,
@@ -397,6 +415,7 @@ def measure_instructions(sampler, options):
     variants = {
         **pair_variants(sampler, options.cpu),
         **adopted_variants(sampler, options.cpu),
+        **limited_variants(sampler, options.cpu),
     }
     if "adopted" in variants:
         sampler.run(*variants["adopted"])  # makes the copy

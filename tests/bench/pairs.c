@@ -3,12 +3,13 @@
  * of rows 1 to 3 of the table.
  *
  *   pairs --module FILE [--preloaded SONAME] [--home yes] [--route LIBHOMEFREE]
- *         [--adopt LIBHOMEFREE] [--cpu N] [--repeats N] [--only PATTERN --count N]
+ *         [--adopt LIBHOMEFREE] [--limit yes] [--cpu N] [--repeats N] [--only PATTERN --count N]
  *
  * --preloaded  the peer that must be here already; else the program ends with 77
  * --home       the module's blocks must be the heap's
  * --route      load libhomefree after the module, and check that it reached the module's free
  * --adopt      load libhomefree first, and the module from its adopted copy
+ * --limit      the module has a limit, which it does not reach
  * --only       runs PATTERN (pair, batch) for exactly --count pairs and measures nothing: bench.py
  *              counts its instructions under callgrind
  *
@@ -73,6 +74,17 @@ static const char *adopted(const char *library, const char *path)
     return copy;
 }
 
+typedef int limit_function(void **out, const char *path, uint64_t bytes, const void *options);
+
+static void limit_to(void *module, const char *path)
+{
+    void *limit;
+    limit_function *begin = (limit_function *)bench_symbol(module, "hf_limit_begin");
+    const int error = begin(&limit, path, (uint64_t)1 << 40, NULL);
+    if (error != 0)
+        bench_fail("%s cannot have a limit: %d", path, error);
+}
+
 int main(int argc, char **argv)
 {
     const char *preloaded = bench_argument(argc, argv, "--preloaded", NULL);
@@ -96,6 +108,8 @@ int main(int argc, char **argv)
     work_take_function *take = (work_take_function *)bench_symbol(module, "work_take");
     work_give_function *give = (work_give_function *)bench_symbol(module, "work_give");
     owns_function *owns = home ? (owns_function *)bench_symbol(module, "hf_owns") : NULL;
+    if (bench_argument(argc, argv, "--limit", NULL) != NULL)
+        limit_to(module, path);
     if (library != NULL)
         check_routed(library, give, &owns);
     void *block = take(100);
