@@ -150,15 +150,33 @@ static NO_INLINE void free_elsewhere(void *ptr, struct hf_entry *entry)
         free_slow(ptr, __builtin_return_address(0));
 }
 
+/* The thread has more at hand than it may. Reached by a jump. */
+static NO_INLINE void free_much(void *ptr, struct hf_entry *entry, uint8_t *state)
+{
+    struct hf_local *local = hf_local_get();
+    const unsigned limit = hf_limited_of_state(__atomic_load_n(state, __ATOMIC_RELAXED));
+    hf_limited_put_back(local, limit, hf_class_sizes[entry->class]);
+    hf_small_put(local, ptr, entry, state);
+}
+
 /* A block of the calling thread's that is not just live. Reached by a jump. */
 static NO_INLINE void free_marked(void *ptr, struct hf_entry *entry)
 {
     struct hf_local *local = hf_local_get();
-    uint8_t *state = hf_limited_end_own(local, ptr, entry);
-    if (HF_LIKELY(state != NULL))
-        hf_small_put(local, ptr, entry, state);
-    else
+    uint8_t *state = hf_limited_own(ptr, entry);
+    if (HF_UNLIKELY(state == NULL)) {
         free_slow(ptr, __builtin_return_address(0));
+        return;
+    }
+    const uint8_t now = __atomic_load_n(state, __ATOMIC_RELAXED);
+    int32_t *at_hand = &local->at_hand[hf_limited_of_state(now)];
+    const int32_t then = *at_hand + (int32_t)hf_class_sizes[entry->class];
+    if (HF_UNLIKELY(then > HF_LIMITED_AT_HAND)) {
+        free_much(ptr, entry, state);
+        return;
+    }
+    *at_hand = then;
+    hf_small_put(local, ptr, entry, state);
 }
 
 HF_ALWAYS_INLINE void free_owned(void *ptr)

@@ -57,6 +57,27 @@ static void unmark(const void *ptr)
 
 /* ---- allocating ---- */
 
+/* Bytes that are counted outside the gate: a child that is forked meanwhile counts them for a
+ * thread that it does not have. */
+enum { FEW = HF_LIMITED_AT_HAND / 2 };
+
+/* The thread has not enough at hand. Reached by a jump. */
+static __attribute__((noinline)) void *malloc_more(unsigned limit, size_t size,
+                                                   void *(*slow)(unsigned limit, size_t size))
+{
+    struct hf_local *local = hf_local_own();
+    const unsigned class = hf_class_now(size);
+    const size_t bytes = hf_class_sizes[class];
+    if (limit == HF_LIMITS_COUNT || local == NULL || local != hf_local_get() || bytes > FEW ||
+        !hf_limited_spend(local, limit, bytes))
+        return slow(limit, size);
+    void *ptr = hf_small_take_as(local, class, hf_limited_state(limit, false));
+    if (HF_LIKELY(ptr != NULL))
+        return ptr;
+    hf_limited_put_back(local, limit, bytes);
+    return slow(limit, size);
+}
+
 void *hf_limited_malloc(unsigned limit, size_t size, void *(*slow)(unsigned limit, size_t size))
 {
     if (HF_UNLIKELY(size > HF_LARGEST))
@@ -65,7 +86,7 @@ void *hf_limited_malloc(unsigned limit, size_t size, void *(*slow)(unsigned limi
     const unsigned class = hf_class_now(size);
     const int32_t left = local->at_hand[limit] - (int32_t)hf_class_sizes[class];
     if (HF_UNLIKELY(left < 0))
-        return slow(limit, size);
+        return malloc_more(limit, size, slow);
     void *ptr = hf_small_take_as(local, class, hf_limited_state(limit, false));
     if (HF_UNLIKELY(ptr == NULL))
         return slow(limit, size);
@@ -73,23 +94,56 @@ void *hf_limited_malloc(unsigned limit, size_t size, void *(*slow)(unsigned limi
     return ptr;
 }
 
+/* Who has just got the block. False: it would be above the limit. */
+static bool claim_small(unsigned limit, const struct hf_entry *entry, const void *ptr, bool force)
+{
+    uint8_t *state;
+    if (!hf_entry_state(entry, ptr, &state))
+        return true;
+    const uint8_t now = __atomic_load_n(state, __ATOMIC_RELAXED);
+    if (now != HF_LIVE && now != HF_SAMPLED)
+        return true;
+    const size_t bytes = hf_class_sizes[entry->class];
+    if (!hf_limited_spend(hf_local_own(), limit, bytes)) {
+        if (!force)
+            return false;
+        hf_limited_force(limit, bytes);
+    }
+    __atomic_store_n(state, hf_limited_state(limit, now == HF_SAMPLED), __ATOMIC_RELAXED);
+    return true;
+}
+
+static bool claim_large(unsigned limit, const void *ptr, bool force)
+{
+    const void *block;
+    uint64_t bytes;
+    if (hf_heap_block(ptr, &block) == 0 || block != ptr || hf_large_limit(ptr, &bytes) >= 0)
+        return true;
+    if (!hf_limited_charge(limit, bytes)) {
+        if (!force)
+            return false;
+        hf_limited_force(limit, bytes);
+    }
+    hf_large_set_limit(ptr, (int)limit);
+    return true;
+}
+
 bool hf_limited_claim(unsigned limit, const void *ptr, bool force)
 {
     struct hf_pass pass;
-    uint64_t bytes;
     if (!hf_has_entry(ptr)) /* libc's, because the process forks */
         return true;
-    /* A child that was forked in between would count what it does not have. */
+    const struct hf_entry *entry = hf_entry_of(ptr);
+    const bool small = hf_entry_has_span(entry);
+    if (HF_LIKELY(small) && HF_LIKELY(hf_class_sizes[entry->class] <= FEW))
+        return claim_small(limit, entry, ptr, force);
+    /* No child is forked between the count and the mark. */
     const bool entered = hf_enter_patiently(&pass);
-    const int before = limit_of(ptr, &bytes);
-    const bool counted = before >= 0 || hf_limited_spend(hf_local_own(), limit, bytes);
-    if (before < 0 && !counted && force)
-        hf_limited_force(limit, bytes);
-    if (before < 0 && (counted || force))
-        mark(ptr, limit);
+    const bool counted =
+        small ? claim_small(limit, entry, ptr, force) : claim_large(limit, ptr, force);
     if (entered)
         hf_gate_leave(&pass);
-    return counted || force;
+    return counted;
 }
 
 /* ---- resizing ---- */

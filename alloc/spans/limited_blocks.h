@@ -20,23 +20,16 @@ bool hf_limited_resize_begin(struct hf_limited_resize *resize, const void *ptr, 
 /* block: where it is now, which may be where it was. */
 void hf_limited_resize_end(const struct hf_limited_resize *resize, const void *block);
 
-/* In the calling thread's span: if the block counts for a limit, and the thread may have that much
- * at hand, it does so no longer, and is about to be freed. Its state; NULL otherwise. No gate. */
-static inline __attribute__((always_inline)) uint8_t *
-hf_limited_end_own(struct hf_local *local, const void *ptr, const struct hf_entry *entry)
+/* In the calling thread's span: the state of a block that counts for a limit, and is no sample;
+ * otherwise NULL. No gate. */
+static inline __attribute__((always_inline)) uint8_t *hf_limited_own(const void *ptr,
+                                                                     const struct hf_entry *entry)
 {
     uint8_t *state;
     if (HF_UNLIKELY(!hf_entry_state(entry, ptr, &state)))
         return NULL;
     const uint8_t now = __atomic_load_n(state, __ATOMIC_RELAXED);
-    if (HF_UNLIKELY(now < HF_LIMITED) || HF_UNLIKELY(hf_limited_is_sampled(now)))
-        return NULL;
-    int32_t *at_hand = &local->at_hand[hf_limited_of_state(now)];
-    const int32_t then = *at_hand + (int32_t)hf_class_sizes[entry->class];
-    if (HF_UNLIKELY(then > HF_LIMITED_AT_HAND))
-        return NULL;
-    *at_hand = then;
-    return state;
+    return HF_UNLIKELY(now < HF_LIMITED) || HF_UNLIKELY(hf_limited_is_sampled(now)) ? NULL : state;
 }
 
 #endif

@@ -35,7 +35,7 @@ static bool is_attached(void)
 /* A callback's own allocations. */
 static bool is_actor(void)
 {
-    return __atomic_load_n(&actor.process, __ATOMIC_RELAXED) == getpid() &&
+    return __atomic_load_n(&actor.process, __ATOMIC_ACQUIRE) == getpid() &&
            pthread_equal(actor.thread, pthread_self());
 }
 
@@ -106,14 +106,14 @@ static void tell(unsigned limit, uint64_t asked, bool attached)
     callback(policy->context, &state, asked);
 }
 
-void hf_policy_passed(unsigned limit, uint64_t asked)
+void hf_policy_passed(unsigned limit, const void *block)
 {
     const int saved_errno = errno;
     const bool attached = is_attached();
     if (!__atomic_load_n(&hf_core()->limited[limit].crossed, __ATOMIC_RELAXED) &&
         begin_acting(false)) {
         if (is_first(limit))
-            tell(limit, asked, attached);
+            tell(limit, hf_core()->usable_size(block), attached);
         end_acting();
     }
     errno = saved_errno;

@@ -36,14 +36,14 @@ static inline bool hf_policy_fits(unsigned limit, uint64_t bytes)
 /* The limit would be passed. True: something was done about it, and it is worth another try. */
 bool hf_policy_exceeded(unsigned limit, uint64_t asked);
 
-/* After something was counted, in mode HF_LIMIT_WARN: the limit may have been passed. */
-void hf_policy_passed(unsigned limit, uint64_t asked);
-static inline void hf_policy_counted(unsigned limit, uint64_t asked)
+/* After a block was counted, in mode HF_LIMIT_WARN: the limit may have been passed. */
+void hf_policy_passed(unsigned limit, const void *block);
+static inline void hf_policy_counted(unsigned limit, const void *block)
 {
     const struct hf_limited *limited = &hf_core()->limited[limit];
     if (limited->lenient && __atomic_load_n(&limited->used, __ATOMIC_RELAXED) >
                                 __atomic_load_n(&limited->most, __ATOMIC_RELAXED))
-        hf_policy_passed(limit, asked);
+        hf_policy_passed(limit, block);
 }
 
 /* Fills what is known of a limit. */

@@ -44,7 +44,7 @@ static __attribute__((noinline)) void *malloc_slow(unsigned limit, size_t size)
             if (block == NULL)
                 return NULL;
             if (core->claim(limit, block, false)) {
-                hf_policy_counted(limit, size);
+                hf_policy_counted(limit, block);
                 return block;
             }
             core->free(block);
@@ -118,12 +118,14 @@ static __attribute__((noinline)) uintptr_t count_other(const struct place *place
         const uintptr_t result = function(a, b, c, d);
         void *block = block_of(kind, result, a);
         const bool counted = block != NULL && core->claim(limit, block, before != NULL);
-        uint64_t asked = block != NULL ? core->usable_size(block) : missing(before, size);
+        const uint64_t asked = counted         ? 0
+                               : block != NULL ? core->usable_size(block)
+                                               : missing(before, size);
         if (before != NULL && errno == 0)
             errno = saved_errno;
         if (counted)
-            hf_policy_counted(limit, asked);
-        if (counted || asked == 0)
+            hf_policy_counted(limit, block);
+        if (asked == 0)
             return result;
         if (block != NULL)
             core->free(block);
@@ -161,15 +163,18 @@ static __attribute__((noinline)) uintptr_t count_other(const struct place *place
 #define EACH_LAST(F, first)                                                             \
     F(first##0)                                                                         \
     F(first##1)                                                                         \
-    F(first##2) F(first##3) F(first##4) F(first##5) F(first##6) F(first##7) F(first##8) \
-        F(first##9) F(first##a) F(first##b) F(first##c) F(first##d) F(first##e) F(first##f)
+    F(first##2)                                                                         \
+    F(first##3)                                                                         \
+    F(first##4) F(first##5) F(first##6) F(first##7) F(first##8) F(first##9) F(first##a) \
+        F(first##b) F(first##c) F(first##d) F(first##e) F(first##f)
 #define EACH_64(F) EACH_LAST(F, 0) EACH_LAST(F, 1) EACH_LAST(F, 2) EACH_LAST(F, 3)
-#define EACH_256(F)                                                                     \
-    EACH_64(F)                                                                          \
-    EACH_LAST(F, 4)                                                                     \
-    EACH_LAST(F, 5) EACH_LAST(F, 6) EACH_LAST(F, 7) EACH_LAST(F, 8) EACH_LAST(F, 9)     \
-        EACH_LAST(F, a) EACH_LAST(F, b) EACH_LAST(F, c) EACH_LAST(F, d) EACH_LAST(F, e) \
-            EACH_LAST(F, f)
+#define EACH_256(F)                                                                 \
+    EACH_64(F)                                                                      \
+    EACH_LAST(F, 4)                                                                 \
+    EACH_LAST(F, 5)                                                                 \
+    EACH_LAST(F, 6)                                                                 \
+    EACH_LAST(F, 7) EACH_LAST(F, 8) EACH_LAST(F, 9) EACH_LAST(F, a) EACH_LAST(F, b) \
+        EACH_LAST(F, c) EACH_LAST(F, d) EACH_LAST(F, e) EACH_LAST(F, f)
 _Static_assert(MALLOCS == 64 && OTHERS == 256, "as many are made");
 
 EACH_64(CALL_MALLOC)

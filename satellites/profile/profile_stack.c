@@ -69,8 +69,8 @@ __attribute__((noinline)) void hf_profile_stack_take(struct hf_profile_stack *ou
 
 static bool is_runtimes(const char *path)
 {
-    static const char *const names[] = {"libc.so.", "libstdc++.so.", "libc++.so.", "libc++abi.so.",
-                                        "ld-linux"};
+    static const char *const names[] = {"libc.so.",      "libstdc++.so.", "libc++.so.",
+                                        "libc++abi.so.", "ld-linux",      "libhomefree-limits.so"};
     const char *slash = strrchr(path, '/'), *name = slash != NULL ? slash + 1 : path;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (strncmp(name, names[i], strlen(names[i])) == 0)

@@ -566,6 +566,12 @@ START_TEST(test_what_there_is)
 }
 END_TEST
 
+static int count_samples(const struct hf_profile_sample *sample, void *context)
+{
+    *(int *)context += strstr(sample->object, "libhomefree") == NULL;
+    return 0;
+}
+
 /* A profile samples blocks that count, and both are told when they go. */
 START_TEST(test_with_a_profile)
 {
@@ -579,9 +585,15 @@ START_TEST(test_with_a_profile)
     }
     if (!has_guards())
         assert_used(limit, sum);
+    int samples = 0;
+    ck_assert_int_eq(hf_profile_each(count_samples, &samples), 0);
+    ck_assert_int_gt(samples, 100);
     for (int i = 0; i < 1000; i++)
         hf_free(blocks[i]);
     assert_used(limit, 0);
+    samples = 0;
+    ck_assert_int_eq(hf_profile_each(count_samples, &samples), 0);
+    ck_assert_int_eq(samples, 0);
     ck_assert_int_eq(hf_profile_end(), 0);
     ck_assert_int_eq(hf_limit_end(limit), 0);
 }
