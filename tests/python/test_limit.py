@@ -249,6 +249,38 @@ class Limit(support.TestCase):
             """
         )
 
+    @unittest.skipIf(support.FREE_THREADED, "its pools are not polars'")
+    def test_threads_of_a_wheel_in_rust(self):
+        """polars' threads do not hold the GIL; its objects are of another distribution."""
+        outcome = self.start("import importlib.util as u; sys.exit(not u.find_spec('polars'))")
+        if outcome.status != 0:
+            self.skipTest("there is no polars for this CPython")
+        self.inside(
+            """
+            homefree.import_hook(["polars", "_polars_runtime_32"], adopt=True)
+            import polars
+            values = polars.DataFrame({"a": range(100000)})
+            cache = [values.with_columns(b=polars.col("a") * 3)]
+            calls = []
+            def drop(limit):
+                calls.append(threading.current_thread().name)
+                cache.clear()
+            with homefree.limit("polars", "unlimited") as limit:
+                frame = values.with_columns(b=polars.col("a") * 2, c=polars.col("a") % 7)
+                assert frame.group_by("c").agg(polars.col("b").sum()).height == 7
+                assert limit.used > 1000000, limit
+            with homefree.limit("polars", "1M", on="warn") as limit:
+                with warnings.catch_warnings(record=True) as seen:
+                    warnings.simplefilter("always")
+                    frame = frame.with_columns(d=polars.col("b") + polars.col("c"))
+                    frame = frame.sort("d").with_columns(e=polars.col("d") * 2)
+                    for _ in range(100):
+                        pass
+                assert [each.category for each in seen] == [RuntimeWarning], seen
+                assert limit.refused == 0 and limit.peak > MIB
+            """
+        )
+
 
 if __name__ == "__main__":
     support.main()
