@@ -19,6 +19,7 @@
 #include "loader/foreign/kept_names.h"
 #include "loader/foreign/known_allocators.h"
 #include "loader/interpose/definers.h"
+#include "loader/interpose/limit_slots.h"
 #include "loader/interpose/loader_lock.h"
 #include "loader/interpose/replacements.h"
 #include "loader/interpose/route.h"
@@ -147,7 +148,7 @@ static void *choose_replacement(struct adoption *adoption, const struct hf_slot 
     const char *name = hf_replacement_names.name(slot->function);
     void *original = NULL;
     /* A weak function without a definition, or an adopted slot. */
-    if (value == NULL || hf_replacement_is(value))
+    if (value == NULL || hf_replacement_is(value) || hf_limit_slots_has(value))
         return NULL;
     if (hf_slot_is_foreign(adoption->writer.object, slot->symbol,
                            hf_replacement_is_operator(slot->function))) {
@@ -305,8 +306,9 @@ struct reporter {
 static void report_slot(const struct hf_slot *slot, void *context)
 {
     const struct reporter *reporter = context;
+    const void *value = __atomic_load_n(slot->address, __ATOMIC_ACQUIRE);
     if (hf_replacement_resizes(slot->function) ||
-        !hf_replacement_is(__atomic_load_n(slot->address, __ATOMIC_ACQUIRE)))
+        (!hf_replacement_is(value) && !hf_limit_slots_has(value)))
         return;
     struct hf_route_entry entry = {
         .size = sizeof entry,

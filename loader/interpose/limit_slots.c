@@ -248,3 +248,9 @@ void hf_limit_slots_add(const struct link_map *map)
     if (table.loaded != NULL)
         table.loaded(map);
 }
+
+bool hf_limit_slots_has(const void *function)
+{
+    return table.loaded != NULL &&
+           hf_dynlink_find(function) == hf_dynlink_find((const void *)table.loaded);
+}

@@ -50,4 +50,8 @@ void hf_limit_slots_from(struct hf_limit_slots *slots, const struct link_map *ma
 bool hf_limit_slots_offer(void (*loaded)(const struct link_map *map));
 void hf_limit_slots_add(const struct link_map *map);
 
+/* Whether a function is of those that are told: a slot that leads there is as it was before for
+ * whoever routes or adopts. */
+bool hf_limit_slots_has(const void *function);
+
 #endif

@@ -16,6 +16,7 @@
 #include "loader/foreign/object_role.h"
 #include "loader/interpose/definers.h"
 #include "loader/interpose/lazy_slots.h"
+#include "loader/interpose/limit_slots.h"
 #include "loader/interpose/stubs.h"
 #include "loader/interpose/symbol_tables.h"
 
@@ -332,7 +333,7 @@ struct hf_decision hf_slot_decide(const struct hf_object *object, enum hf_object
         hf_slot_is_foreign(object, slot->symbol, hf_routed_is_operator(function)))
         return refuse("the object asks for this function from a library other than libc");
     /* A replacement, or the malloc family of a library that serves the process. */
-    if (is_ours(value))
+    if (is_ours(value) || hf_limit_slots_has(value))
         return keep();
     /* Nearly every slot goes to the first definition, libc's; that alone decides. */
     if (value == definition(scope, function) && hf_name_is_reserved(function))

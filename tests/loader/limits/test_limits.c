@@ -529,7 +529,12 @@ START_TEST(test_an_adopted_library)
     ck_assert_int_eq(hf_limit_begin(&limit, plain_path, MIB, NULL), 0);
     void *block = library.malloc(MIB / 2);
     assert_used(limit, MIB / 2);
+    /* Whoever routes or adopts again leaves its slots as they are. */
+    ck_assert_int_eq(hf_adopt(library.handle), 0);
+    ck_assert_int_eq(dlclose(open_library(other_path).handle), 0);
+    ck_assert_int_ge(hf_route(), 0);
     ck_assert_ptr_null(library.malloc(MIB));
+    ck_assert_ptr_null(library.realloc(NULL, MIB));
     ck_assert_ptr_null(library.realloc(block, 2 * MIB));
     ck_assert_ptr_eq(library.new(2 * MIB), (void *)1);
     void *newed = library.new(1000);
