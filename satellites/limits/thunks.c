@@ -160,23 +160,17 @@ static __attribute__((noinline)) uintptr_t count_other(const struct place *place
 
 /* Two digits of sixteen. */
 #define HF_HEX(number) 0x##number
+/* clang-format off */
 #define EACH_LAST(F, first)                                                             \
-    F(first##0)                                                                         \
-    F(first##1)                                                                         \
-    F(first##2)                                                                         \
-    F(first##3)                                                                         \
-    F(first##4)                                                                         \
-    F(first##5) F(first##6) F(first##7) F(first##8) F(first##9) F(first##a) F(first##b) \
-        F(first##c) F(first##d) F(first##e) F(first##f)
+    F(first##0) F(first##1) F(first##2) F(first##3) F(first##4) F(first##5) F(first##6) \
+    F(first##7) F(first##8) F(first##9) F(first##a) F(first##b) F(first##c) F(first##d) \
+    F(first##e) F(first##f)
 #define EACH_64(F) EACH_LAST(F, 0) EACH_LAST(F, 1) EACH_LAST(F, 2) EACH_LAST(F, 3)
 #define EACH_256(F)                                                                 \
-    EACH_64(F)                                                                      \
-    EACH_LAST(F, 4)                                                                 \
-    EACH_LAST(F, 5)                                                                 \
-    EACH_LAST(F, 6)                                                                 \
-    EACH_LAST(F, 7)                                                                 \
+    EACH_64(F) EACH_LAST(F, 4) EACH_LAST(F, 5) EACH_LAST(F, 6) EACH_LAST(F, 7)      \
     EACH_LAST(F, 8) EACH_LAST(F, 9) EACH_LAST(F, a) EACH_LAST(F, b) EACH_LAST(F, c) \
-        EACH_LAST(F, d) EACH_LAST(F, e) EACH_LAST(F, f)
+    EACH_LAST(F, d) EACH_LAST(F, e) EACH_LAST(F, f)
+/* clang-format on */
 _Static_assert(MALLOCS == 64 && OTHERS == 256, "as many are made");
 
 EACH_64(CALL_MALLOC)

@@ -10,12 +10,13 @@
  *     }
  *
  * A limit counts the live blocks that its objects allocate, by their sizes, which are rounded up:
- * to a class, by at most an eighth, or above 32 KiB to pages of 4 KiB. Its objects are shared objects that are linked with the shim, or adopted (homefree/adopt.h); in
- * whole-process mode all are. A block counts from the call that allocates it until it is freed,
- * whoever frees it, on whatever thread, and realloc() of any object resizes it within the limit.
- * What an object allocated before its limit began does not count, nor what libc's functions return
- * that make text (asprintf, getline, realpath), nor what the object gets from mmap() or from
- * another object's functions.
+ * to a class, by at most an eighth, or above 32 KiB to pages of 4 KiB. Its objects are shared
+ * objects that are linked with the shim, or adopted (homefree/adopt.h); in whole-process mode all
+ * are. A block counts from the call that allocates it until it is freed, whoever frees it, on
+ * whatever thread, and realloc() of any object resizes it within the limit. What an object
+ * allocated before its limit began does not count, nor what libc's functions return that make text
+ * (asprintf, getline, realpath), nor what the object gets from mmap() or from another object's
+ * functions.
  *
  * The count is exact, but that each thread may have a page of 4 KiB at hand, which counts already.
  * It is never too low. Objects without a limit, and processes without one, have no instruction for
