@@ -53,9 +53,14 @@ bool hf_span_settle(struct hf_local *local, struct hf_span *span);
 /* Puts the larger blocks of the stacks, which may be all that is in use of their spans, back. */
 void hf_spans_unstack(struct hf_local *local);
 
-/* Puts all that the stacks and groups hold back, and gives every wholly free span away. What is
- * freed from now on goes to its span at once, until the class needs a block that is not at hand. */
-void hf_spans_empty(struct hf_local *local);
+/* Puts all that the stacks and groups hold back, and gives every wholly free span away. `closed`:
+ * what is freed from now on goes to its span at once, until the class needs a block that is not at
+ * hand. */
+void hf_spans_empty(struct hf_local *local, bool closed);
+
+/* After that: gives the pages of the thread's spans back on which nothing is live; it looks at
+ * `most` of the spans. Returns how many bytes they have. */
+size_t hf_spans_give_pages(struct hf_local *local, size_t most);
 
 /* With the spans' lock: a span that some thread has left and that has enough free blocks, of which
  * it looks at a few only, unless there is no memory; or a new one. NULL if there is none. */

@@ -89,7 +89,7 @@ void hf_span_reached(struct hf_local *local, struct hf_span *span)
     if (HF_UNLIKELY(given || sparse) && hf_gate_enter(&pass)) {
         hf_tick();
         if (HF_UNLIKELY(sparse))
-            hf_spans_empty(local);
+            hf_spans_empty(local, true);
         hf_tick_freed();
         hf_gate_leave(&pass);
     }

@@ -6,6 +6,7 @@
  */
 #include "alloc/base/options.h"
 #include "alloc/pages/pages.h"
+#include "alloc/spans/between.h"
 #include "alloc/spans/call.h"
 #include "alloc/spans/deferred.h"
 #include "alloc/spans/guards.h"
@@ -245,6 +246,9 @@ int hf_heap_trim(void)
     if (!hf_enter_patiently(&pass))
         return -EAGAIN;
     hf_tick_empty();
+    if (hf_local_own() != NULL)
+        (void)hf_spans_give_pages(hf_local_own(), SIZE_MAX);
+    hf_locals_ask();
     hf_gate_leave(&pass);
     return 0;
 }

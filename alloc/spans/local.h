@@ -50,6 +50,7 @@ struct hf_local {
     int thread; /* the thread's id for the kernel; 0: it is not known to end */
     int32_t at_hand[HF_LIMITS_COUNT + 1]; /* of each limit: bytes that count, and no block has
                                              (limited.h); the last one is -1 */
+    bool asked; /* atomic: to empty its stacks; others set it with the spans' lock */
 };
 
 /* The stacks lie behind the record, in the order of the classes, each at another number of cache
@@ -92,6 +93,10 @@ static inline struct hf_local *hf_local_own(void)
 
 /* True: every thread takes the slow paths from its next call on. Inside the gate. */
 void hf_local_slow(bool slow);
+
+/* Every thread is asked for what its stacks hold and for unused pages of its spans: it takes the
+ * slow path in its next call, and answers once it allocates. Inside the gate. */
+void hf_locals_ask(void);
 
 /* A local heap that is no thread's, and whose user must have a lock, inside the gate, for each call
  * with it; NULL if there is no memory. The second one ends all its blocks, live or not, at once, so

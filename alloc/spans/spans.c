@@ -463,14 +463,14 @@ bool hf_spans_are_sparse(struct hf_local *local)
 }
 
 /* The lists are made anew. */
-void hf_spans_empty(struct hf_local *local)
+void hf_spans_empty(struct hf_local *local, bool closed)
 {
     if (HF_UNLIKELY(hf_hardened_has(HF_HARDENED_WAIT)))
         return;
     hf_spans_drain(local);
     put_back(local);
     forget_bins(local);
-    for (unsigned class = 0; class < HF_CLASSES; class ++)
+    for (unsigned class = 0; closed && class < HF_CLASSES; class ++)
         local->limits[class] = local->tops[class] + 1;
     hf_spans_lock();
     for (struct hf_span *span = local->owned, *next; span != NULL; span = next) {

@@ -32,7 +32,8 @@ static struct hf_local *shared;
 
 static void set_slot(struct hf_local *local)
 {
-    __atomic_store_n(local->slot, slow != 0 ? &hf_local_none : local, __ATOMIC_SEQ_CST);
+    const bool closed = slow != 0 || __atomic_load_n(&local->asked, __ATOMIC_RELAXED);
+    __atomic_store_n(local->slot, closed ? &hf_local_none : local, __ATOMIC_SEQ_CST);
 }
 
 /* Keeps a local heap, which is in no list any more, for another thread. Inside the gate. */
@@ -171,6 +172,7 @@ static struct hf_local *begin(void)
     struct hf_local *local = hf_locals_take();
     const bool is_slow = slow != 0;
     if (local != NULL) {
+        local->asked = false;
         local->thread = is_the_process() ? (int)syscall(SYS_gettid) : 0;
         local->slot = &hf_local_here;
         hf_local_here = hf_local_mine = local;
@@ -190,11 +192,41 @@ static struct hf_local *begin(void)
     return local;
 }
 
+/* ---- what others ask for ---- */
+
+static __attribute__((noinline)) void answer(struct hf_local *local)
+{
+    const int saved_errno = errno;
+    hf_spans_lock();
+    __atomic_store_n(&local->asked, false, __ATOMIC_RELAXED);
+    set_slot(local);
+    hf_spans_unlock();
+    hf_tick_answer(local);
+    errno = saved_errno;
+}
+
+void hf_locals_ask(void)
+{
+    struct hf_local *own = hf_local_own();
+    hf_spans_lock();
+    for (struct hf_local *local = living; local != NULL; local = local->next) {
+        /* Into the slots of those that have ended, nobody may store. */
+        if (local == own || local->asked || has_ended(local))
+            continue;
+        __atomic_store_n(&local->asked, true, __ATOMIC_RELAXED);
+        set_slot(local);
+    }
+    hf_spans_unlock();
+}
+
 struct hf_local *hf_local_use(void)
 {
     struct hf_local *local = hf_local_own();
-    if (HF_LIKELY(local != NULL))
+    if (HF_LIKELY(local != NULL)) {
+        if (HF_UNLIKELY(__atomic_load_n(&local->asked, __ATOMIC_RELAXED)))
+            answer(local);
         return local;
+    }
     if (hf_local_get() != &hf_local_ended && (local = begin()) != NULL)
         return local;
     pthread_mutex_lock(&shared_lock);

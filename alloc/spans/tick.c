@@ -84,7 +84,7 @@ void hf_tick_empty(void)
 {
     struct hf_local *local = hf_local_own();
     if (local != NULL)
-        hf_spans_empty(local);
+        hf_spans_empty(local, true);
     hf_large_empty();
     hf_spans_trim(true);
     hf_pages_purge();
@@ -145,10 +145,54 @@ void hf_tick_at_end(bool last)
     hf_pages_leave();
 }
 
+/* ---- what the stacks of other threads hold ---- */
+
+/* A thread that waits for this looks at so many spans. */
+enum { SPANS_MOST = (256 << 20) >> HF_LG_UNIT };
+/* Each time after twice as long, unless the process has worked meanwhile. */
+#define SECOND ((uint64_t)1000000000)
+enum { ASK_LATEST = 64, WORK = 16 };
+
+static uint64_t answers_paid; /* atomic: by when the time pays for those that were given */
+
+void hf_tick_answer(struct hf_local *local)
+{
+    enum { SHARE = 30 };
+    const uint64_t from = hf_clock(CLOCK_MONOTONIC_COARSE);
+    hf_spans_empty(local, false);
+    const size_t given = hf_spans_give_pages(local, SPANS_MOST);
+    hf_spans_trim(true);
+    hf_pages_purge();
+    const uint64_t now = hf_clock(CLOCK_MONOTONIC_COARSE);
+    const uint64_t paid = now + (now - from) * SHARE + given / 1024 * FAULTED;
+    if (paid > __atomic_load_n(&answers_paid, __ATOMIC_RELAXED))
+        __atomic_store_n(&answers_paid, paid, __ATOMIC_RELAXED);
+}
+
+/* For one thread. */
+static void ask(void)
+{
+    static uint64_t next, pause = SECOND;
+    static unsigned windows_then;
+    const uint64_t now = hf_clock(CLOCK_MONOTONIC_COARSE);
+    const unsigned ended = __atomic_load_n(&windows, __ATOMIC_RELAXED);
+    if (ended - windows_then > WORK && pause != SECOND) {
+        pause = SECOND;
+        next = now;
+    }
+    if (now < next || now < __atomic_load_n(&answers_paid, __ATOMIC_RELAXED))
+        return;
+    next = now + pause;
+    pause = pause < ASK_LATEST * SECOND ? 2 * pause : pause;
+    windows_then = ended;
+    hf_locals_ask();
+}
+
 enum hf_look hf_tick_look(uint64_t quiet)
 {
     if (hf_pages_idle() < quiet)
         return HF_LOOK_BUSY;
+    ask();
     const size_t unused = bytes_unused(hf_spans_warm());
     if (unused < LOOK_LEAST)
         return HF_LOOK_NOTHING;

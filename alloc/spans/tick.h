@@ -7,6 +7,7 @@
 #define HOMEFREE_ALLOC_SPANS_TICK_H
 
 #include "alloc/heap/front_end.h"
+#include "alloc/spans/local.h"
 
 #include <stdbool.h>
 
@@ -24,6 +25,10 @@ void hf_tick_at_end(bool last);
 
 /* All that is unused goes back at once, but for what other threads have at hand. */
 void hf_tick_empty(void);
+
+/* What a thread gives back that was asked for it (hf_locals_ask). It does not use its local heap.
+ */
+void hf_tick_answer(struct hf_local *local);
 
 /* For a thread of homefree's own that does nothing but look: what is unused goes back once no slow
  * path has begun for `quiet` nanoseconds and the time since the last give-back pays for it. */

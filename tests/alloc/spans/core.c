@@ -5,12 +5,14 @@
 #include "alloc/base/options.h"
 #include "alloc/heap/fork_gate.h"
 #include "alloc/heap/region.h"
+#include "alloc/spans/supply.h"
 #include "alloc/spans/tick.h"
 #include "death.h"
 
 #include <stdlib.h>
 
 struct hf_options hf_options;
+unsigned core_answers;
 
 /* What the core's neighbours call of units that are not here. */
 void hf_heap_fatal_memory(void)
@@ -30,6 +32,16 @@ void hf_tick_at_end(bool last)
 {
     (void)last;
 }
+
+/* As the real one, but for pages/. */
+void hf_tick_answer(struct hf_local *local)
+{
+    hf_spans_empty(local, false);
+    (void)hf_spans_give_pages(local, SIZE_MAX);
+    hf_spans_trim(true);
+    __atomic_add_fetch(&core_answers, 1, __ATOMIC_RELAXED);
+}
+
 void hf_heap_catch_up(void)
 {
     struct hf_pass pass;

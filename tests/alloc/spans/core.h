@@ -19,6 +19,9 @@ void *core_take(size_t size);
 /* free(3): -1, or what is wrong. */
 int core_give(void *ptr);
 
+/* How often a thread answered hf_locals_ask(); atomic. */
+extern unsigned core_answers;
+
 /* Bytes that spans have from pages, and how many takes of pages the stand-in serves from now on. */
 size_t core_pages_taken(void);
 void core_pages_left(size_t takes);

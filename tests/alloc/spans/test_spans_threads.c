@@ -48,12 +48,25 @@ static void check_and_give(struct block *block)
     must(core_give(block) == -1);
 }
 
+static bool asks; /* what stacks hold goes back meanwhile, with the pages where nothing is live */
+
+static void ask(void)
+{
+    struct hf_pass pass;
+    while (!hf_gate_enter(&pass))
+        (void)hf_gate_wait();
+    hf_locals_ask();
+    hf_gate_leave(&pass);
+}
+
 /* Takes a block, and exchanges it for one of anybody's. */
 static void *exchange(void *context)
 {
     unsigned seed = (unsigned)(uintptr_t)context;
     for (int i = 0, rounds = times(ROUNDS); i < rounds; i++) {
         const size_t size = (size_t)rand_r(&seed) % (rand_r(&seed) % 64 == 0 ? 20000 : 200);
+        if (asks && i % 256 == 0)
+            ask();
         struct block *block = core_take(sizeof *block + size);
         must(block != NULL);
         block->size = size;
@@ -458,9 +471,17 @@ static void run(void (*body)(void *))
     assert_succeeds(outcome_of_call(body, NULL));
 }
 
+static void blocks_stay_while_pages_go(void *unused)
+{
+    asks = true;
+    blocks_cross_threads(unused);
+    must(core_answers > 0);
+}
+
 START_TEST(crossing)
 {
     run(blocks_cross_threads);
+    run(blocks_stay_while_pages_go);
     run(freed_twice_by_anybody);
     run(producer_gets_its_blocks_back);
 }

@@ -143,6 +143,36 @@ static void be_busy(void *unused)
 
 CALL_TEST(a_busy_one_gives_back_afterwards, be_busy, NULL)
 
+/* Every 16th block stays, so that each span has some; from then on, every call is a fast one. */
+enum { PAGES = 2000, SPREAD = 4096, EVERY = 16 };
+static unsigned char *spread[SPREAD];
+
+static bool is_resident_below_for_one_that_works(size_t bytes)
+{
+    void *volatile block = hf_malloc(100);
+    hf_free(block);
+    return is_resident_below(bytes);
+}
+
+static void go_on(void *unused)
+{
+    (void)unused;
+    const size_t from = resident();
+    for (size_t i = 0; i < SPREAD; i++)
+        memset(spread[i] = hf_malloc(PAGES), (int)i, PAGES);
+    for (size_t i = 0; i < SPREAD; i++)
+        if (i % EVERY != 0)
+            hf_free(spread[i]);
+    must(resident() > from + 7 * MIB);
+    must(hf_background_start() == 0);
+    must(comes_true(is_resident_below_for_one_that_works, from + 4 * MIB));
+    for (size_t i = 0; i < SPREAD; i += EVERY)
+        for (size_t at = 0; at < PAGES; at++)
+            must(spread[i][at] == (unsigned char)i);
+}
+
+CALL_TEST(a_thread_gives_back_between_its_blocks, go_on, NULL)
+
 /* ---- the thread ---- */
 
 static void look_at_it(void *unused)
@@ -284,8 +314,8 @@ int main(int count, char **arguments)
     if (count == 2 && strcmp(arguments[1], "as-it-is") == 0)
         return report_without_a_call();
     return RUN_SUITE(an_idle_process_gives_back, a_busy_one_gives_back_afterwards,
-                     there_is_one_thread_if_asked_for, a_forked_child_starts_its_own,
-                     threads_that_fork_do_not_wait_for_it, it_does_not_outlive_all_others,
-                     a_system_without_another_thread_is_told_once, an_option_starts_it,
-                     an_option_forbids_it);
+                     a_thread_gives_back_between_its_blocks, there_is_one_thread_if_asked_for,
+                     a_forked_child_starts_its_own, threads_that_fork_do_not_wait_for_it,
+                     it_does_not_outlive_all_others, a_system_without_another_thread_is_told_once,
+                     an_option_starts_it, an_option_forbids_it);
 }
