@@ -26,7 +26,15 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE / "python"))
-from python_bench import LOOPS, TITLES, TUNING, Unmeasurable  # noqa: E402
+from python_bench import (  # noqa: E402
+    LOOPS,
+    PROFILERS,
+    TITLES,
+    TUNING,
+    Unmeasurable,
+    is_there,
+    number,
+)
 from works import LARGER, SEVEN  # noqa: E402
 
 LIVE = 500_000
@@ -38,7 +46,7 @@ WANTED = {  # of the geometric mean over Python's loops, and of the C program
 }
 SETTLE, REPEATS = 3, 15
 UNCROSSED = (*LOOPS, "start", "memory")
-PEERS = ("valgrind", "heaptrack", "memray", "asan")
+PEERS = ("valgrind", "asan", *PROFILERS)
 DEFAULT = (*SEVEN, *LARGER, "alloc_heavy", "start", "memory")
 
 
@@ -54,9 +62,9 @@ def prefix(options, how, directory):
         return [*prefix(options, "report", directory)[:-1], "--sites", options.crossed, "--"]
     return {
         "valgrind": ["valgrind", "-q", "--log-file=/dev/null"],
-        "heaptrack": ["heaptrack"],  # writes into the current directory
+        "heaptrack": PROFILERS["heaptrack"],
         "asan": ["env", f"LD_PRELOAD={options.asan}", "ASAN_OPTIONS=detect_leaks=0"],
-        "memray": [str(options.python), "-m", "memray", "run", "-q", "-o", "memray.bin"],
+        "memray": [str(options.python), *PROFILERS["memray"]],
     }[how]
 
 
@@ -73,16 +81,6 @@ def run(options, how, command):
     if done.returncode != 0:
         raise Unmeasurable(f"{how}: {done.stderr.strip()[-300:]}")
     return done.stdout
-
-
-def number(text):
-    """The one line that is a number; tools print others."""
-    for line in text.splitlines():
-        try:
-            return float(line)
-        except ValueError:
-            continue
-    raise Unmeasurable(f"no figure in {text[-200:]!r}")
 
 
 def find_asan(options):
@@ -183,11 +181,9 @@ def main():
     if options.peers:
         options.scratch = tempfile.TemporaryDirectory()
         options.asan = find_asan(options)
-        hows += [peer for peer in PEERS[:2] if shutil.which(peer)]
+        hows += ["valgrind"] if shutil.which("valgrind") else []
         hows += ["asan"] if options.asan is not None else []
-        memray = [str(options.python), "-c", "import memray"]
-        if subprocess.run(memray, capture_output=True).returncode == 0:
-            hows.append("memray")
+        hows += [how for how in PROFILERS if is_there(options, how)]
     try:
         with tempfile.TemporaryDirectory() as directory:
             options.crossed = os.path.join(directory, "report")

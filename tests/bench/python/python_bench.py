@@ -10,6 +10,8 @@ exit status is 0 also when a figure is missed, and 1 only when something could n
     python_bench.py --package DIR [--python FILE] [--rounds N] [--only WORK,...] [--json]
     python_bench.py --package DIR --callgrind
 
+memray and heaptrack are ways, too: the worker runs under them, and does not load homefree.
+
 --callgrind counts instructions of a loop instead of time, under valgrind: the difference between
 two loop counts. It sees what noise hides, but knows nothing of what an instruction costs.
 """
@@ -23,6 +25,7 @@ import shutil
 import statistics
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 from works import SEVEN, TEN, WORKS
@@ -40,11 +43,33 @@ PROFILED = "+profile"
 WANTED_PROFILED = 1.01  # to the same without
 # CPython's own ways to have another allocator: values of PYTHONMALLOC.
 OF_CPYTHON = ("malloc", "mimalloc")
+# Profilers of others': words in front of a Python program, or of any; they write into the current
+# directory.
+PROFILERS = {
+    "memray": ["-m", "memray", "run", "-q", "-f", "-o", "memray.bin"],
+    "heaptrack": ["heaptrack"],
+}
 CALLGRIND_LOOPS = (2, 6)
 
 
 class Unmeasurable(Exception):
     pass
+
+
+def number(text):
+    """The one line that is a number; tools print others."""
+    for line in text.splitlines():
+        try:
+            return float(line)
+        except ValueError:
+            continue
+    raise Unmeasurable(f"no figure in {text[-200:]!r}")
+
+
+def under(how, python, program):
+    """A Python program's command, under a profiler."""
+    words = PROFILERS.get(how, [])
+    return [python, *words, *program] if how == "memray" else [*words, python, *program]
 
 
 def run(command, package, seed, allocator=None):
@@ -57,9 +82,15 @@ def run(command, package, seed, allocator=None):
     )
     if allocator is not None:
         environment["PYTHONMALLOC"] = allocator
-    done = subprocess.run(
-        [*map(str, command)], env=environment, capture_output=True, text=True, timeout=600
-    )
+    with tempfile.TemporaryDirectory() as directory:
+        done = subprocess.run(
+            [*map(str, command)],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=600,
+            cwd=directory,
+        )
     if done.returncode != 0:
         raise Unmeasurable(f"{' '.join(map(str, command[-6:]))}: {done.stderr.strip()[-500:]}")
     return done
@@ -74,6 +105,8 @@ def pinned(options, command):
 
 def way(how):
     """What the worker is told, and the allocator that CPython is told to use."""
+    if how in PROFILERS:
+        return "stock", None
     return ("stock", how) if how in OF_CPYTHON else (how, None)
 
 
@@ -86,10 +119,18 @@ def has(options, allocator):
     return True
 
 
+def is_there(options, profiler):
+    if profiler != "memray":
+        return shutil.which(profiler) is not None
+    done = subprocess.run([str(options.python), "-c", "import memray"], capture_output=True)
+    return done.returncode == 0
+
+
 def sample(options, how, work, seed):
     told, allocator = way(how)
-    command = [options.python, WORKER, told, work, SETTLE, REPEATS, LOOPS[work]]
-    return float(run(pinned(options, command), options.package, seed, allocator).stdout)
+    program = [WORKER, told, work, SETTLE, REPEATS, LOOPS[work]]
+    command = pinned(options, under(how, options.python, program))
+    return number(run(command, options.package, seed, allocator).stdout)
 
 
 def instructions(options, how, work):
@@ -199,7 +240,7 @@ def arguments():
         "--how",
         default="arena,full",
         help="beside stock: route, arena, full, and these with +profile; malloc, mimalloc for "
-        "PYTHONMALLOC (%(default)s)",
+        "PYTHONMALLOC; memray, heaptrack (%(default)s)",
     )
     parser.add_argument("--base", default="stock", help="what they are compared with (%(default)s)")
     parser.add_argument("--cpu", type=int, default=os.cpu_count() - 1, help="-1: any")
@@ -207,6 +248,7 @@ def arguments():
     parser.add_argument("--json", action="store_true", help="a JSON document instead of the table")
     options = parser.parse_args()
     options.python = options.python or newest(options.wheels) or Path(sys.executable)
+    options.python, options.package = options.python.absolute(), options.package.absolute()
     options.works = options.only.split(",")
     unknown = set(options.works) - set(LOOPS)
     if unknown or options.rounds < 1:
@@ -227,6 +269,11 @@ def what_is_missing(options):
         if how in OF_CPYTHON and not has(options, how):
             missing.append(f"{options.python} knows no PYTHONMALLOC={how}")
             options.how = ",".join(one for one in options.how.split(",") if one != how)
+    lacks = [
+        how for how in options.how.split(",") if how in PROFILERS and not is_there(options, how)
+    ]
+    missing += [f"no {how}" for how in lacks]
+    options.how = ",".join(how for how in options.how.split(",") if how not in lacks)
     return missing
 
 
