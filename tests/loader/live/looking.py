@@ -16,6 +16,7 @@ import unittest
 from pathlib import Path
 
 TIMEOUT = 60
+DASHBOARDS = Path(__file__).resolve().parents[3] / "docs/prometheus"
 NOBODY = 65534
 READ = {"x86_64": 0, "aarch64": 63}.get(os.uname().machine)  # read(2)
 CC = shlex.split(os.environ.get("CC", "cc"))

@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 
-from looking import Looking, arguments, main
+from looking import DASHBOARDS, Looking, arguments, main
 
 MIB = 1 << 20
 # Debian's jemalloc wants more static TLS than late libraries get.
@@ -268,6 +268,10 @@ class Memory(Looking):
             float(line.rpartition(" ")[2])
         self.assertEqual(len(samples), len({line.rpartition(" ")[0] for line in samples}))
         self.assertTrue(any(line.startswith("homefree_memory_resident") for line in samples))
+        known = {line.split()[2] for line in lines if line.startswith("# TYPE ")}
+        for name in ("grafana.json", "homefree.html"):
+            asked = set(re.findall(r"homefree_memory_\w+", (DASHBOARDS / name).read_text()))
+            self.assertEqual(asked - known, set())
 
     def test_command(self):
         """A program's memory where it was largest, and its own output and status."""

@@ -10,6 +10,7 @@ import gzip
 import http.server
 import json
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -20,7 +21,7 @@ import unittest
 import urllib.parse
 import urllib.request
 
-from looking import Looking, arguments, main
+from looking import DASHBOARDS, Looking, arguments, main
 
 # proto/profile.proto of github.com/google/pprof: (message, field, number, type, repeated).
 SCHEMA = {
@@ -92,6 +93,42 @@ def free_port():
         return found.getsockname()[1]
 
 
+def read(url):
+    with urllib.request.urlopen(url, timeout=10) as answer:
+        return answer.read()
+
+
+@contextlib.contextmanager
+def serving(text):
+    """A server of metrics: its port."""
+
+    class Serve(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200)
+            self.send_header(
+                "Content-Type", "application/openmetrics-text; version=1.0.0; charset=utf-8"
+            )
+            self.end_headers()
+            self.wfile.write(text)
+
+        def log_message(self, *_):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Serve) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server.server_address[1]
+        server.shutdown()
+
+
+def shown():
+    """The queries of Grafana's dashboard, for all jobs, over a minute."""
+    dashboard = json.loads((DASHBOARDS / "grafana.json").read_text())
+    for panel in dashboard["panels"]:
+        for target in panel["targets"]:
+            expression = target["expr"].replace("$__rate_interval", "1m")
+            yield re.sub(r"\$(job|instance)", ".*", expression)
+
+
 class Readers(Looking):
     def check_profile(self, data, document):
         profile = profile_class()()
@@ -147,37 +184,42 @@ open(sys.argv[2], "wb").write(profile(document))
         self.assertEqual((checked.returncode, checked.stderr), (0, b""), checked)
 
     def test_scrape(self):
+        """Each sample arrives; the dashboard's queries and the console find what they show."""
         program = prometheus("prometheus")
-        done = self.command("memory", "--openmetrics", "--pid", self.run_target().pid)
-        text = done.stdout.encode()
-        wanted = {
-            line for line in done.stdout.splitlines() if line.startswith("homefree_memory_res")
-        }
+        target = self.run_target(env={"LD_PRELOAD": arguments.preload})
+        done = self.command("memory", "--openmetrics", "--pid", target.pid)
+        with serving(done.stdout.encode()) as port, self.scraping(program, port) as address:
+            found = self.query(address, "homefree_memory_resident_bytes")
+            self.check_samples(found, done.stdout)
+            console = read(f"{address}/consoles/homefree.html").decode()
+            queries = {expression: self.query(address, expression) for expression in shown()}
+        self.assertEqual([each for each in queries if not queries[each]], [])
+        self.assertGreater(len(queries), 5)
+        for row in found:
+            wanted = row["metric"].get("allocator") or row["metric"]["kind"]
+            self.assertRegex(console, f"<td>{wanted}( in [^<]+)?</td>")
+        (row,) = (row for row in found if row["metric"].get("allocator") == "homefree")
+        self.assertRegex(
+            console,
+            r"<td>homefree</td>\s*<td><meter [^>]*></meter></td>(\s*<td>[\d.]+.?i?B</td>){3}",
+        )
+        self.assertIn("% of it has a known owner", console)
 
-        class Serve(http.server.BaseHTTPRequestHandler):
-            def do_GET(self):
-                self.send_response(200)
-                self.send_header(
-                    "Content-Type", "application/openmetrics-text; version=1.0.0; charset=utf-8"
-                )
-                self.end_headers()
-                self.wfile.write(text)
-
-            def log_message(self, *_):
-                pass
-
-        with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Serve) as server:
-            threading.Thread(target=server.serve_forever, daemon=True).start()
-            found = self.ask_prometheus(program, server.server_address[1])
-            server.shutdown()
+    def check_samples(self, found, text):
+        wanted = {line for line in text.splitlines() if line.startswith("homefree_memory_res")}
         self.assertEqual(len(found), len(wanted), found)
         for row in found:
             labels = ("kind", "allocator", "object")
             name = ",".join(f'{label}="{row["metric"].get(label, "")}"' for label in labels)
             self.assertIn(f"homefree_memory_resident_bytes{{{name}}} {row['value'][1]}", wanted)
 
-    def ask_prometheus(self, program, port):
-        """Its samples, as soon as it has some."""
+    def query(self, address, expression):
+        answer = read(f"{address}/api/v1/query?query={urllib.parse.quote(expression)}")
+        return json.loads(answer)["data"]["result"]
+
+    @contextlib.contextmanager
+    def scraping(self, program, port):
+        """A Prometheus that has scraped twice: its address."""
         own = free_port()
         configuration = self.directory / "prometheus.yml"
         configuration.write_text(
@@ -190,21 +232,19 @@ open(sys.argv[2], "wb").write(profile(document))
                 f"--config.file={configuration}",
                 f"--storage.tsdb.path={self.directory / 'data'}",
                 f"--web.listen-address=127.0.0.1:{own}",
+                f"--web.console.templates={DASHBOARDS}",
             ],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
-        query = urllib.parse.quote("homefree_memory_resident_bytes")
+        address = f"http://127.0.0.1:{own}"
         try:
             for _ in range(600):
                 with contextlib.suppress(OSError):
-                    url = f"http://127.0.0.1:{own}/api/v1/query?query={query}"
-                    with urllib.request.urlopen(url, timeout=10) as answer:
-                        found = json.load(answer)["data"]["result"]
-                    if found:
-                        return found
+                    if self.query(address, "count_over_time(up[1m]) >= 2"):
+                        break
                 time.sleep(0.1)
-            return []
+            yield address
         finally:
             server.kill()
             server.wait()
