@@ -184,14 +184,14 @@ def archive_entry(name, mode, data, number):
     return entry + data + b"\0" * (-len(data) % 4)
 
 
-def make_initial(root, kernel, path):
-    """Writes the archive with which the kernel begins: busybox and the modules for its disks."""
+def make_initial(root, kernel, path, modules=MODULES, init=INITIAL, more=()):
+    """Writes the archive with which the kernel begins: busybox, and the modules for its disks."""
     directory = next(kernel.glob("**/lib/modules/*"))
     base = directory.parents[2]
     call(["depmod", "-b", base, directory.name])
-    entries = []
+    entries = list(more)
     order = []
-    for name in MODULES:
+    for name in modules:
         shown = call(["modprobe", "-d", base, "-S", directory.name, "--show-depends", name])
         for line in shown.splitlines():
             words = line.split()
@@ -207,7 +207,7 @@ def make_initial(root, kernel, path):
         entries.append((name, 0o040755, b""))
     entries.append(("bin/busybox", 0o100755, (root / "bin/busybox").read_bytes()))
     entries.append(("order", 0o100644, "\n".join(order).encode()))
-    entries.append(("init", 0o100755, INITIAL.encode()))
+    entries.append(("init", 0o100755, init.encode()))
     entries.append(("FOOTER!!!", 0, b""))
     archive = b"".join(archive_entry(*entry, i) for i, entry in enumerate(entries, 1))
     path.write_bytes(gzip.compress(archive, 1))
