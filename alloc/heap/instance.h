@@ -79,6 +79,7 @@ struct hf_instance_functions {
     /* loader/satellites/background_tables.h */
     const struct hf_background_functions *background;
     const struct hf_limits_functions *limits; /* loader/satellites/limits_tables.h */
+    int (*stats_of_others)(hf_other_stats_visitor *visit, void *context);
 };
 
 /*

@@ -165,6 +165,21 @@ bool hf_foreign_call_trim(const struct hf_foreign_allocator *allocator)
     return true;
 }
 
+bool hf_foreign_call_live(const struct hf_foreign_allocator *allocator, uint64_t *live)
+{
+    if (allocator->trim_form != HF_TRIM_MALLCTL)
+        return false;
+    int (*mallctl)(const char *, void *, size_t *, void *, size_t) =
+        (int (*)(const char *, void *, size_t *, void *, size_t))allocator->trim;
+    uint64_t epoch = 1; /* any: the counters are brought up to date */
+    size_t bytes, size = sizeof bytes;
+    if (mallctl("epoch", NULL, NULL, &epoch, sizeof epoch) != 0 ||
+        mallctl("stats.allocated", &bytes, &size, NULL, 0) != 0)
+        return false;
+    *live = bytes;
+    return true;
+}
+
 /* Whether an address lies where the region has yet to grow, and nothing of others is there. */
 static bool is_nobodys(const void *ptr)
 {

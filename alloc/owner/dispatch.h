@@ -27,6 +27,8 @@ void *hf_foreign_call_realloc(const struct hf_foreign_allocator *allocator, void
                               const void *caller);
 /* Asks for unused memory to be given back to the system. False: there is no function for that. */
 bool hf_foreign_call_trim(const struct hf_foreign_allocator *allocator);
+/* Bytes in its live blocks. False: it does not tell. */
+bool hf_foreign_call_live(const struct hf_foreign_allocator *allocator, uint64_t *live);
 size_t hf_foreign_call_usable_size(const struct hf_foreign_allocator *allocator, const void *ptr,
                                    const void *caller);
 

@@ -59,6 +59,14 @@ int hf_stats(struct hf_stats *out)
     return result;
 }
 
+int hf_stats_of_others(hf_other_stats_visitor *visit, void *context)
+{
+    const struct hf_instance_functions *other = other_copy();
+    if (other == NULL)
+        return hf_stats_of_others_here(visit, context);
+    return other->stats_of_others != NULL ? other->stats_of_others(visit, context) : -ENOTSUP;
+}
+
 int hf_trim(hf_trim_visitor *visit, void *context)
 {
     const struct hf_instance_functions *other = other_copy();
@@ -187,6 +195,7 @@ const struct hf_instance_functions hf_api_functions = {
     .owner_of = owner_of_any,
     .stats = hf_stats_here,
     .trim = hf_trim_here,
+    .stats_of_others = hf_stats_of_others_here,
     .release_make = hf_release_make,
     .watch_begin = hf_watch_begin_here,
     .check_freed = hf_check_freed,

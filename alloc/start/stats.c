@@ -9,9 +9,26 @@
 #include "alloc/deleter/release.h"
 #include "alloc/heap/internal.h"
 #include "alloc/heap/region.h"
+#include "alloc/owner/dispatch.h"
+#include "alloc/owner/foreign.h"
 #include "alloc/space/space_calls.h"
 
 #include <errno.h>
+
+int hf_stats_of_others_here(hf_other_stats_visitor *visit, void *context)
+{
+    const int saved_errno = errno;
+    for (unsigned number = 1; number <= HF_FOREIGN_MAX; number++) {
+        const struct hf_foreign_allocator *allocator = hf_foreign_at(number);
+        if (allocator == NULL || allocator->hosted != NULL)
+            continue;
+        struct hf_other_stats stats = {.allocator = allocator->name, .object = allocator->object};
+        if (hf_foreign_call_live(allocator, &stats.live))
+            visit(&stats, context);
+    }
+    errno = saved_errno;
+    return 0;
+}
 
 int hf_stats_here(struct hf_stats *out)
 {

@@ -9,5 +9,7 @@
 
 /* hf_stats() without forwarding, in the copy that is the heap. */
 int hf_stats_here(struct hf_stats *out);
+/* The same of hf_stats_of_others(). */
+int hf_stats_of_others_here(hf_other_stats_visitor *visit, void *context);
 
 #endif

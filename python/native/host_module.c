@@ -326,6 +326,30 @@ static PyObject *trim(PyObject *module, PyObject *unused)
     return list;
 }
 
+/* ---- what other allocators tell ---- */
+
+static void add_stats(const struct hf_other_stats *stats, void *context)
+{
+    PyObject **list = context;
+    PyObject *row = *list == NULL ? NULL
+                                  : Py_BuildValue("(ssK)", stats->allocator, stats->object,
+                                                  (unsigned long long)stats->live);
+    if (row == NULL || PyList_Append(*list, row) != 0)
+        Py_CLEAR(*list);
+    Py_XDECREF(row);
+}
+
+static PyObject *stats_of_others(PyObject *module, PyObject *unused)
+{
+    (void)module;
+    (void)unused;
+    PyObject *list = PyList_New(0);
+    const int error = hf_stats_of_others(add_stats, &list);
+    if (error != 0)
+        Py_CLEAR(list);
+    return error != 0 ? failed(error) : list;
+}
+
 /* ---- route_report ---- */
 
 /* A copy of what the visitor was given. The visitor runs under the loader's lock, where no Python
@@ -460,6 +484,9 @@ PyMethodDef homefree_host_methods[] = {
     {"trim", trim, METH_NOARGS,
      "trim()\n--\n\n"
      "hf_trim(): a list of (allocator, object, how, before, after). Any thread."},
+    {"stats_of_others", stats_of_others, METH_NOARGS,
+     "stats_of_others()\n--\n\n"
+     "hf_stats_of_others(): a list of (allocator, object, live). Any thread."},
     {"stats", stats, METH_NOARGS,
      "stats()\n--\n\n"
      "The heap's counters as a dict: bytes in region_reserved, region_used, allocated, active,\n"

@@ -94,6 +94,40 @@ START_TEST(a_late_allocator_gives_back)
 }
 END_TEST
 
+static void add_live(const struct hf_other_stats *stats, void *context)
+{
+    if (strstr(stats->object, library) != NULL) {
+        ck_assert_str_eq(stats->allocator, allocator);
+        *(uint64_t *)context = stats->live;
+    }
+}
+
+static uint64_t told_live(void)
+{
+    uint64_t live = 0;
+    ck_assert_int_eq(hf_stats_of_others(add_live, &live), 0);
+    return live;
+}
+
+/* jemalloc alone has such a function. */
+START_TEST(a_late_allocator_tells_what_is_live)
+{
+    void *handle = load(library, RTLD_NOW | RTLD_LOCAL);
+    if (strcmp(function, "mallctl") != 0) {
+        ck_assert_uint_eq(told_live(), 0);
+        return;
+    }
+    void *(*their_malloc)(size_t) = (void *(*)(size_t))symbol_of(handle, "malloc");
+    void (*their_free)(void *) = (void (*)(void *))symbol_of(handle, "free");
+    const uint64_t before = told_live();
+    void *block = their_malloc(8 * MIB);
+    ck_assert_uint_ge(told_live(), before + 8 * MIB);
+    ck_assert_uint_lt(told_live(), before + 9 * MIB);
+    their_free(block);
+    ck_assert_uint_lt(told_live(), before + MIB);
+}
+END_TEST
+
 START_TEST(libc_gives_back)
 {
     const size_t before = resident();
@@ -182,7 +216,8 @@ int main(int argc, char **argv)
     library = argv[2];
     prefix = argv[3];
     function = argv[4];
-    return RUN_SUITE(each_allocator_is_told_of, a_late_allocator_gives_back, libc_gives_back,
-                     the_heap_gives_back, what_has_the_name_alone_is_not_called,
-                     nobody_is_cancelled_inside, no_descriptor_is_left);
+    return RUN_SUITE(each_allocator_is_told_of, a_late_allocator_gives_back,
+                     a_late_allocator_tells_what_is_live, libc_gives_back, the_heap_gives_back,
+                     what_has_the_name_alone_is_not_called, nobody_is_cancelled_inside,
+                     no_descriptor_is_left);
 }

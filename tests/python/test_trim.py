@@ -128,6 +128,14 @@ class Trim(support.TestCase):
             assert any(row.allocator == "jemalloc" and "polars" in row.object for row in rows), rows
             assert all(row.how for row in rows if row.allocator in ("jemalloc", "mimalloc")), rows
             assert kept[999].as_py() == 999 and total == 499999500000
+            pool = pyarrow.jemalloc_memory_pool()
+            kept = pyarrow.array(range(1_000_000), memory_pool=pool)
+            (told,) = (
+                row
+                for row in homefree.memory()["rows"]
+                if row["allocator"] == "jemalloc" and "arrow" in row["object"]
+            )
+            assert 8_000_000 <= told["live"] < 2 * pool.bytes_allocated() + (4 << 20), told
             """
         )
 

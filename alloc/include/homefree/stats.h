@@ -48,6 +48,35 @@ struct hf_stats {
  */
 HF_API int hf_stats(struct hf_stats *out);
 
+/* What another allocator of the process says of itself. The strings are never freed. */
+struct hf_other_stats {
+    const char *allocator; /* "jemalloc", as in struct hf_owner */
+    const char *object;    /* path of the shared object that it lives in */
+    uint64_t live;         /* bytes in live blocks, and in those that its threads have at hand */
+};
+
+/* Called for each, in the calling thread, without a lock. */
+typedef void hf_other_stats_visitor(const struct hf_other_stats *stats, void *context);
+
+/*
+ * Asks each known allocator that lives in a loaded object, and that has counters and a function for
+ * them that any thread may call: jemalloc's mallctl, unless it was built without statistics. Not
+ * for fast paths.
+ *
+ * Parameters:
+ *   visit    in: is told of each allocator that answers
+ *   context  in: for visit
+ * Result: 0 or a negative errno.
+ * Errors:
+ *   -ENOTSUP  the heap is that of a version without this
+ * Frees: nothing.
+ * Threads: safe; allocators take locks of theirs.
+ * Fork: safe, as far as theirs is.
+ * Signals: unsafe.
+ * Since: 1.0
+ */
+HF_API int hf_stats_of_others(hf_other_stats_visitor *visit, void *context);
+
 #ifdef __cplusplus
 }
 #    pragma GCC diagnostic pop

@@ -64,6 +64,11 @@ class Facts:
         """What libraries may have (homefree-memory(1)); None: unknown."""
         return None
 
+    def live_in(self, name, path):
+        """Bytes in live blocks of another allocator, which lives in an object; None: unknown."""
+        del name, path
+        return None
+
     def allocator_at(self, start, end):
         """[(start, end, name, object)]: pages of other allocators between two addresses."""
         del start, end

@@ -77,6 +77,8 @@ def _rows(sums, looking, facts, libc):
             live, books = facts.live, facts.books
         elif owner.name == "libc" and libc is not None:
             live, free = libc
+        elif live is None:
+            live = facts.live_in(owner.name, owner.object)
         if live is not None and free is None:
             free = max(0, resident - live - (books or 0))
         rows.append(_row(owner, resident, live, free, books))

@@ -128,7 +128,7 @@ def is_there(options, profiler):
 
 def sample(options, how, work, seed):
     told, allocator = way(how)
-    program = [WORKER, told, work, SETTLE, REPEATS, LOOPS[work]]
+    program = [WORKER, told, work, SETTLE, options.repeats, LOOPS[work]]
     command = pinned(options, under(how, options.python, program))
     return number(run(command, options.package, seed, allocator).stdout)
 
@@ -233,6 +233,12 @@ def arguments():
         "--wheels", type=Path, help="the directory with the environments of tests/real"
     )
     parser.add_argument("--rounds", type=int, default=15, help="samples of each (%(default)s)")
+    parser.add_argument(
+        "--repeats",
+        type=int,
+        default=REPEATS,
+        help="of each sample, the least counts (%(default)s)",
+    )
     parser.add_argument(
         "--only", default=",".join([*SEVEN, *TEN]), help="loops to measure (%(default)s)"
     )
