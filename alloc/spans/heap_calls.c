@@ -259,6 +259,8 @@ enum hf_look hf_heap_look(uint64_t quiet)
     if (!hf_gate_enter(&pass))
         return HF_LOOK_BUSY;
     const enum hf_look look = hf_tick_look(quiet);
+    if (look != HF_LOOK_BUSY && hf_tick_asks())
+        hf_locals_ask();
     hf_gate_leave(&pass);
     return look;
 }

@@ -169,8 +169,7 @@ void hf_tick_answer(struct hf_local *local)
         __atomic_store_n(&answers_paid, paid, __ATOMIC_RELAXED);
 }
 
-/* For one thread. */
-static void ask(void)
+bool hf_tick_asks(void)
 {
     static uint64_t next, pause = SECOND;
     static unsigned windows_then;
@@ -181,18 +180,17 @@ static void ask(void)
         next = now;
     }
     if (now < next || now < __atomic_load_n(&answers_paid, __ATOMIC_RELAXED))
-        return;
+        return false;
     next = now + pause;
     pause = pause < ASK_LATEST * SECOND ? 2 * pause : pause;
     windows_then = ended;
-    hf_locals_ask();
+    return true;
 }
 
 enum hf_look hf_tick_look(uint64_t quiet)
 {
     if (hf_pages_idle() < quiet)
         return HF_LOOK_BUSY;
-    ask();
     const size_t unused = bytes_unused(hf_spans_warm());
     if (unused < LOOK_LEAST)
         return HF_LOOK_NOTHING;

@@ -30,6 +30,10 @@ void hf_tick_empty(void);
  */
 void hf_tick_answer(struct hf_local *local);
 
+/* Whether it is time to ask every thread. For the one thread that looks, while others take no slow
+ * path. */
+bool hf_tick_asks(void);
+
 /* For a thread of homefree's own that does nothing but look: what is unused goes back once no slow
  * path has begun for `quiet` nanoseconds and the time since the last give-back pays for it. */
 enum hf_look hf_tick_look(uint64_t quiet);
