@@ -21,6 +21,7 @@
 #include "alloc/base/seal.h"
 #include "alloc/heap/internal.h"
 #include "alloc/trace/watch.h"
+#include "loader/host/interpreter_heaps.h"
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -122,6 +123,30 @@ static __attribute__((noinline, cold)) void watched_free(void *ptr)
     hf_watch_call = before;
 }
 
+/* ---- the heaps of interpreters ---- */
+
+static __attribute__((noinline, cold)) void *take_object(size_t size, const void *caller)
+{
+    void *block = hf_interpreter_heap_take(size, false, caller);
+    return block != NULL ? block : hf_malloc(size);
+}
+
+static __attribute__((noinline, cold)) void *clear_object(size_t count, size_t size,
+                                                          const void *caller)
+{
+    size_t bytes;
+    void *block = !__builtin_mul_overflow(count, size, &bytes)
+                      ? hf_interpreter_heap_take(bytes, true, caller)
+                      : NULL;
+    return block != NULL ? block : hf_calloc(count, size);
+}
+
+static inline bool may_be_object(enum hf_py_domain domain)
+{
+    return domain == HF_PY_RAW &&
+           HF_UNLIKELY(atomic_load_explicit(&hf_interpreter_heaps, memory_order_relaxed));
+}
+
 /* ---- the hooks ---- */
 
 /* Who asks for no bytes gets one, as from CPython itself: the heap's realloc() to 0 bytes frees,
@@ -133,7 +158,9 @@ static __attribute__((noinline, cold)) void watched_free(void *ptr)
         (void)ctx;                                                                       \
         if (is_on(domain))                                                               \
             return is_watched() ? watched_resize(NULL, size + (size == 0))               \
-                                : hf_malloc(size + (size == 0));                         \
+                   : may_be_object(domain)                                               \
+                       ? take_object(size + (size == 0), __builtin_return_address(0))    \
+                       : hf_malloc(size + (size == 0));                                  \
         const struct hf_py_allocator *previous = previous_of(domain);                    \
         return previous->malloc(previous->ctx, size);                                    \
     }                                                                                    \
@@ -143,7 +170,10 @@ static __attribute__((noinline, cold)) void watched_free(void *ptr)
         if (is_on(domain)) {                                                             \
             if (count == 0 || size == 0)                                                 \
                 count = size = 1;                                                        \
-            return is_watched() ? watched_calloc(count, size) : hf_calloc(count, size);  \
+            return is_watched() ? watched_calloc(count, size)                            \
+                   : may_be_object(domain)                                               \
+                       ? clear_object(count, size, __builtin_return_address(0))          \
+                       : hf_calloc(count, size);                                         \
         }                                                                                \
         const struct hf_py_allocator *previous = previous_of(domain);                    \
         return previous->calloc(previous->ctx, count, size);                             \

@@ -509,6 +509,25 @@ void hf_pymalloc_set_objects(const struct hf_py_allocator *previous)
 
 /* ---- ended interpreters ---- */
 
+size_t hf_pymalloc_arena_size(void)
+{
+    return atomic_load_explicit(&arena_size, memory_order_relaxed);
+}
+
+size_t hf_pymalloc_block(const void *ptr, uintptr_t *first)
+{
+    struct place place;
+    if (find(ptr, &place) == NOTHING)
+        return 0;
+    *first = (uintptr_t)place.first;
+    return place.size;
+}
+
+void hf_pymalloc_arena_free(void *arena)
+{
+    arena_free(NULL, arena, hf_pymalloc_arena_size());
+}
+
 /* Blocks in use in an arena. A pool that was never used has a head of zeros. */
 static size_t blocks_in(const char *arena, size_t size)
 {

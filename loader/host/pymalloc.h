@@ -29,6 +29,13 @@ void hf_pymalloc_set_objects(const struct hf_py_allocator *previous);
 typedef int hf_pymalloc_post(int64_t interpreter, void (*run)(void *argument), void *argument);
 void hf_pymalloc_offer_post(hf_pymalloc_post *post);
 
+/* For left_behind.c: the size of an arena, 0 if none is known; the block of an arena in the region
+ * that holds an address: its first byte, and its size, 0 if there is none; and an arena of an
+ * interpreter that has ended, given back. */
+size_t hf_pymalloc_arena_size(void);
+size_t hf_pymalloc_block(const void *ptr, uintptr_t *first);
+void hf_pymalloc_arena_free(void *arena);
+
 /*
  * What an interpreter that has ended left in arenas of its own: blocks that are still in use, and
  * how many blocks of ended interpreters were freed by others since. With give_back the arenas are

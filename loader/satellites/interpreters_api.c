@@ -13,6 +13,8 @@
 #include "alloc/base/sized.h"
 #include "alloc/heap/instance.h"
 #include "alloc/heap/internal.h"
+#include "loader/host/interpreter_heaps.h"
+#include "loader/host/left_behind.h"
 #include "loader/host/pymalloc.h"
 #include "loader/satellites/interpreters_tables.h"
 
@@ -43,6 +45,8 @@ static const struct hf_interpreters_core core_functions = {
     .release_take = hf_release_take,
     .release_drop = hf_release_drop,
     .search_place = hf_doctor_search_place,
+    .heap_begin = hf_interpreter_heap_begin,
+    .give_back = hf_left_behind_give_back,
     .observer = &state.it.observer,
 };
 

@@ -12,6 +12,7 @@
 #include "alloc/base/fork_lock.h"
 #include "satellites/interpreters/engine.h"
 #include "satellites/interpreters/inside.h"
+#include "satellites/interpreters/interpreters_core.h"
 #include "satellites/interpreters/posts.h"
 #include "satellites/interpreters/registry.h"
 #include "satellites/interpreters/sessions.h"
@@ -162,6 +163,8 @@ static int make_interpreter(struct hf_interpreter *interpreter,
     if (error == 0) {
         interpreter->python = py->interpreter_of(interpreter->first);
         interpreter->id = py->interpreter_id(interpreter->python);
+        if (group->engine == HF_ENGINE_OWN_GIL)
+            hf_core()->heap_begin(interpreter->id);
         hf_thread_moves(hf_thread_record(false), &interpreter->tended);
         const char *const *wanted =
             order->paths != NULL ? order->paths : (const char *const *)paths;
@@ -262,6 +265,8 @@ static void end_interpreter(struct hf_interpreter *interpreter)
     hf_memory_forget(py, interpreter);
     py->end_interpreter(interpreter->first);
     hf_threads_ended(interpreter->id);
+    if (!interpreter->forsaken)
+        hf_core()->give_back(interpreter->id);
     leave_turn(interpreter);
 }
 

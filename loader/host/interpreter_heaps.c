@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * See interpreter_heaps.h. Heaps are found by CPython's number for the interpreter, which is never
+ * used again: a number's heap lies in its own slot of the table or in one of the next. An interpreter
+ * for which the table has no room has no heap.
+ */
+#include "loader/host/interpreter_heaps.h"
+
+#include "alloc/base/fork_lock.h"
+#include "alloc/heap/internal.h"
+#include "loader/host/domains.h"
+
+#include <pthread.h>
+
+#define SLOTS 2048
+#define NEAR  16   /* slots in which a number is looked for */
+#define SMALL 64
+#define LARGE 4096 /* more than pymalloc serves itself */
+
+atomic_bool hf_interpreter_heaps;
+
+/* Where CPython's object allocator calls PyMem_RawMalloc(), for itself and from its realloc, and
+ * PyMem_RawCalloc(). NULL: not known. */
+enum { MALLOC, GROWTH, CALLOC, CALLS };
+static const void *_Atomic calls[CALLS];
+static struct {
+    _Atomic pthread_t thread; /* that learns them; 0: none does */
+    const void *caller;       /* of its last call */
+} probe;
+
+static struct {
+    _Atomic int64_t interpreter; /* 0: free; the main interpreter has no heap of its own */
+    struct hf_heap *heap;        /* written before the number */
+} slots[SLOTS];
+static pthread_mutex_t HF_FORK_LOCK lock = PTHREAD_MUTEX_INITIALIZER;
+
+static size_t place_of(int64_t interpreter, int64_t there)
+{
+    for (size_t step = 0; step < NEAR; step++) {
+        const size_t at = ((size_t)interpreter + step) % SLOTS;
+        if (atomic_load_explicit(&slots[at].interpreter, memory_order_acquire) == there)
+            return at;
+    }
+    return SLOTS;
+}
+
+static bool is_object_call(const void *caller, bool zeroed)
+{
+    const int first = zeroed ? CALLOC : MALLOC, last = zeroed ? CALLOC : GROWTH;
+    bool is = false;
+    for (int i = first; i <= last; i++)
+        is = is || atomic_load_explicit(&calls[i], memory_order_relaxed) == caller;
+    return is;
+}
+
+void *hf_interpreter_heap_take(size_t size, bool zeroed, const void *caller)
+{
+    if (HF_UNLIKELY(atomic_load_explicit(&probe.thread, memory_order_relaxed) == pthread_self()))
+        probe.caller = caller;
+    if (!is_object_call(caller, zeroed))
+        return NULL;
+    const struct hf_cpython_interpreters *py = hf_cpython_interpreters();
+    struct hf_py_thread *thread = py != NULL ? py->cpython->current_thread() : NULL;
+    if (thread == NULL)
+        return NULL;
+    const int64_t interpreter = py->interpreter_id(py->interpreter_of(thread));
+    const size_t at = interpreter > 0 ? place_of(interpreter, interpreter) : SLOTS;
+    const struct hf_heaps_functions *heaps = at < SLOTS ? hf_heaps() : NULL;
+    return heaps != NULL ? heaps->take(slots[at].heap, 0, size, zeroed, caller) : NULL;
+}
+
+/* Lets CPython's object allocator ask for such blocks. Under the lock; the calling thread is
+ * attached. Where a RAW call of others returns to the same address, as through CPython's debug
+ * hooks, the two cannot be told apart, and no interpreter has blocks of its own. */
+static void learn(const struct hf_cpython *cpython)
+{
+    struct hf_py_allocator objects;
+    const void *found[CALLS];
+    (void)hf_cpython_bottom(cpython, HF_PY_OBJECT, &objects, NULL);
+    atomic_store(&hf_interpreter_heaps, true);
+    atomic_store(&probe.thread, pthread_self());
+    void *block = objects.malloc(objects.ctx, LARGE);
+    found[MALLOC] = probe.caller;
+    objects.free(objects.ctx, block);
+    block = objects.malloc(objects.ctx, SMALL);
+    block = block != NULL ? objects.realloc(objects.ctx, block, LARGE) : NULL;
+    found[GROWTH] = probe.caller;
+    objects.free(objects.ctx, block);
+    block = objects.calloc(objects.ctx, 1, LARGE);
+    found[CALLOC] = probe.caller;
+    objects.free(objects.ctx, block);
+    cpython->raw_free(cpython->raw_malloc(LARGE));
+    atomic_store(&probe.thread, 0);
+    for (int i = 0; i < CALLS; i++)
+        if (found[i] != probe.caller)
+            atomic_store(&calls[i], found[i]);
+}
+
+/* ---- beginning and ending ---- */
+
+void hf_interpreter_heap_begin(int64_t interpreter)
+{
+    const struct hf_heaps_functions *heaps = hf_heaps();
+    const struct hf_cpython *cpython = hf_cpython();
+    struct hf_heap *heap;
+    if (heaps == NULL || interpreter <= 0 || hf_domain_previous(HF_PY_RAW) == NULL ||
+        hf_domain_previous(HF_PY_OBJECT) != NULL || heaps->make(&heap) != 0)
+        return;
+    pthread_mutex_lock(&lock);
+    static bool learned;
+    if (!learned)
+        learn(cpython);
+    learned = true;
+    const size_t at = place_of(interpreter, 0);
+    if (at < SLOTS) {
+        slots[at].heap = heap;
+        atomic_store_explicit(&slots[at].interpreter, interpreter, memory_order_release);
+    }
+    pthread_mutex_unlock(&lock);
+    if (at == SLOTS)
+        (void)heaps->drop(heap);
+}
+
+struct hf_heap *hf_interpreter_heap_end(int64_t interpreter)
+{
+    struct hf_heap *heap = NULL;
+    pthread_mutex_lock(&lock);
+    const size_t at = interpreter > 0 ? place_of(interpreter, interpreter) : SLOTS;
+    if (at < SLOTS) {
+        heap = slots[at].heap;
+        atomic_store_explicit(&slots[at].interpreter, 0, memory_order_release);
+    }
+    pthread_mutex_unlock(&lock);
+    return heap;
+}

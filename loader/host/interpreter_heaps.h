@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A heap of its own for each interpreter that a group has made: what pymalloc does not serve itself
+ * (objects of more than 512 bytes, tables of dictionaries, code) lies there, and is given back when
+ * the interpreter has ended (left_behind.h). The RAW domain proper is not in it: its memory may
+ * cross interpreters.
+ *
+ * pymalloc gets such blocks from the RAW domain, whose hook (domains.c) tells them by the address
+ * that the call returns to. interpreter_heaps.c owns these addresses and the table of heaps. Looking
+ * up takes no lock; the table changes under its lock.
+ */
+#ifndef HOMEFREE_LOADER_HOST_INTERPRETER_HEAPS_H
+#define HOMEFREE_LOADER_HOST_INTERPRETER_HEAPS_H
+
+#include "alloc/heap/front_end.h"
+#include "loader/host/cpython.h"
+
+#include <stdatomic.h>
+
+/* Whether the hook of the RAW domain asks here first: somebody has, or gets, a heap of its own. */
+extern atomic_bool hf_interpreter_heaps __attribute__((visibility("hidden")));
+
+/* A block of the heap of the interpreter that the calling thread is attached to. NULL if it has
+ * none, if what calls is not CPython's object allocator, or if there is no memory. caller: where
+ * the hook returns to. */
+void *hf_interpreter_heap_take(size_t size, bool zeroed, const void *caller);
+
+/* Gives an interpreter a heap. The calling thread is attached to it. That it gets none is no error:
+ * then its blocks are the heap's, as before. */
+void hf_interpreter_heap_begin(int64_t interpreter);
+
+/* Takes the heap of an interpreter that has ended off the table; NULL if it had none. */
+struct hf_heap *hf_interpreter_heap_end(int64_t interpreter);
+
+#endif

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What an interpreter that has ended leaves behind: its arenas of small objects, and its heap
+ * (interpreter_heaps.h). CPython before 3.14 gives neither back.
+ *
+ * Owns nothing. Any thread that is attached to nothing, once an interpreter; takes the dynamic
+ * loader's lock.
+ */
+#ifndef HOMEFREE_LOADER_HOST_LEFT_BEHIND_H
+#define HOMEFREE_LOADER_HOST_LEFT_BEHIND_H
+
+#include <stdint.h>
+
+/*
+ * Gives back what an interpreter left that nobody refers to. What the static data of any object
+ * refers to stays, with all that this refers to in turn: CPython before 3.12.4 keeps tuples of
+ * ended interpreters there (its issue 119213), and so may a module that keeps an object. An arena
+ * stays as a whole; hf_pymalloc_left() counts those.
+ */
+void hf_left_behind_give_back(int64_t interpreter);
+
+#endif
