@@ -129,3 +129,31 @@ int hf_private_remove(const char *path)
         return -EINVAL;
     return open != NULL ? open->private_remove(path) : -ENOENT;
 }
+
+int hf_private_lend(const char *path, void *handle, int64_t interpreter)
+{
+    const struct hf_adopt_functions *open = hf_satellite_functions(&place.satellite);
+    if (path == NULL)
+        return -EINVAL;
+    return open != NULL ? open->private_lend(path, handle, interpreter) : -ENOTSUP;
+}
+
+void *hf_private_reuse(const char *path, int64_t interpreter)
+{
+    const struct hf_adopt_functions *open = hf_satellite_functions(&place.satellite);
+    return open != NULL && path != NULL ? open->private_reuse(path, interpreter) : NULL;
+}
+
+void hf_lent_copies_ended(int64_t interpreter)
+{
+    const struct hf_adopt_functions *open = hf_satellite_functions(&place.satellite);
+    if (open != NULL)
+        open->lent_ended(interpreter);
+}
+
+void hf_lent_copies_entered(int64_t interpreter)
+{
+    const struct hf_adopt_functions *open = hf_satellite_functions(&place.satellite);
+    if (open != NULL)
+        open->lent_entered(interpreter);
+}

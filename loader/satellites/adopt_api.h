@@ -9,6 +9,7 @@
 #include <limits.h>
 #include <link.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 /* As hf_adopt_file(), but each file, the one at `path` and those that it needs, is adopted only if
  * the options select it (HOMEFREE_CONF=adopt). `out` has room for PATH_MAX bytes. `selected`:
@@ -22,5 +23,12 @@ bool hf_adopted_copy_of(const char *file, char copy[PATH_MAX]);
 /* The original's directory, which $ORIGIN stands for, if the object is a private copy stored in
  * another directory; NULL otherwise. Takes no lock; the string is permanent. */
 const char *hf_copied_from(const struct link_map *map);
+
+/* An interpreter has ended, and no thread is in it any more: the private copies that it was lent
+ * are made new, for the next one. */
+void hf_lent_copies_ended(int64_t interpreter);
+
+/* The calling thread, which may have been in other interpreters, begins to work in this one. */
+void hf_lent_copies_entered(int64_t interpreter);
 
 #endif

@@ -38,6 +38,10 @@ struct hf_adopt_functions {
     int (*private_copy)(const char *path, char *out, size_t size);
     int (*private_remove)(const char *path);
     const char *(*copy_directory)(const struct link_map *map);
+    int (*private_lend)(const char *path, void *handle, int64_t interpreter);
+    void *(*private_reuse)(const char *path, int64_t interpreter);
+    void (*lent_ended)(int64_t interpreter);
+    void (*lent_entered)(int64_t interpreter);
 };
 
 #endif

@@ -16,9 +16,17 @@
 #include "loader/host/interpreter_heaps.h"
 #include "loader/host/left_behind.h"
 #include "loader/host/pymalloc.h"
+#include "loader/satellites/adopt_api.h"
 #include "loader/satellites/interpreters_tables.h"
 
 #include <errno.h>
+
+/* Destructors of copies may use what is given back then. */
+static void interpreter_ended(int64_t interpreter)
+{
+    hf_lent_copies_ended(interpreter);
+    hf_left_behind_give_back(interpreter);
+}
 
 static const struct hf_interpreters_core core_functions;
 struct place {
@@ -45,8 +53,9 @@ static const struct hf_interpreters_core core_functions = {
     .release_take = hf_release_take,
     .release_drop = hf_release_drop,
     .search_place = hf_doctor_search_place,
-    .heap_begin = hf_interpreter_heap_begin,
-    .give_back = hf_left_behind_give_back,
+    .begun = hf_interpreter_heap_begin,
+    .ended = interpreter_ended,
+    .entered = hf_lent_copies_entered,
     .observer = &state.it.observer,
 };
 

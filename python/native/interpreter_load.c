@@ -40,6 +40,7 @@ PyDoc_STRVAR(soname_doc,
              "give_soname(original, copy, name)\n--\n\n"
              "Makes a private copy of a library answer to a name, which must be as long as the "
              "original's DT_SONAME.");
+PyDoc_STRVAR(loaded_doc, "loaded_soname(handle)\n--\n\nThe name that a loaded copy answers to.");
 PyDoc_STRVAR(needed_doc,
              "rename_needed(copy, old, new)\n--\n\n"
              "Makes a private copy need another library; the names are of the same length.");
@@ -309,6 +310,24 @@ static PyObject *give_soname(PyObject *module, PyObject *arguments)
     return change_names(arguments, "OOs:give_soname", give_name, true);
 }
 
+static PyObject *loaded_soname(PyObject *module, PyObject *number)
+{
+    (void)module;
+    void *handle = PyLong_AsVoidPtr(number);
+    const struct link_map *map;
+    const char *strings = NULL;
+    uint64_t at = 0;
+    if (handle == NULL || dlinfo(handle, RTLD_DI_LINKMAP, &map) != 0)
+        return PyErr_Occurred() ? NULL : failed(-EINVAL, NULL, number);
+    for (const ElfW(Dyn) *entry = map->l_ld; entry->d_tag != DT_NULL; entry++) {
+        if (entry->d_tag == DT_STRTAB)
+            strings = (const char *)entry->d_un.d_ptr;
+        if (entry->d_tag == DT_SONAME)
+            at = entry->d_un.d_val;
+    }
+    return PyUnicode_FromString(strings != NULL && at != 0 ? strings + at : "");
+}
+
 static PyObject *rename_needed(PyObject *module, PyObject *arguments)
 {
     (void)module;
@@ -320,6 +339,7 @@ PyMethodDef homefree_interpreter_methods[] = {
     {"supports_own_gil", supports_own_gil, METH_O, own_gil_doc},
     {"python_libraries", python_libraries, METH_O, libraries_doc},
     {"give_soname", give_soname, METH_VARARGS, soname_doc},
+    {"loaded_soname", loaded_soname, METH_O, loaded_doc},
     {"rename_needed", rename_needed, METH_VARARGS, needed_doc},
     {NULL, NULL, 0, NULL},
 };

@@ -34,6 +34,11 @@ PyDoc_STRVAR(adopt_file_doc, "adopt_file(path)\n--\n\nhf_adopt_file(): what to l
                              "is loaded and was guarded.");
 PyDoc_STRVAR(copy_doc, "private_copy(path)\n--\n\nhf_private_copy(): the copy's path.");
 PyDoc_STRVAR(remove_doc, "private_remove(path)\n--\n\nhf_private_remove().");
+PyDoc_STRVAR(lend_doc,
+             "private_lend(path, handle)\n--\n\n"
+             "hf_private_lend() to this interpreter: whether the copy can be used again.");
+PyDoc_STRVAR(reuse_doc, "private_reuse(path)\n--\n\n"
+                        "hf_private_reuse() by this interpreter: a handle, or None.");
 PyDoc_STRVAR(start_doc,
              "start(handle, rest, name, minor)\n--\n\n"
              "Calls a module's PyInit function in this interpreter, without Python's import "
@@ -210,6 +215,39 @@ static PyObject *open_file(PyObject *module, PyObject *path)
     Py_END_ALLOW_THREADS
     Py_DECREF(owner);
     return handle != NULL ? PyLong_FromVoidPtr(handle) : fail(-ENOEXEC, why, path);
+}
+
+static PyObject *private_lend(PyObject *module, PyObject *arguments)
+{
+    (void)module;
+    PyObject *path, *number, *owner;
+    if (!PyArg_ParseTuple(arguments, "OO:private_lend", &path, &number))
+        return NULL;
+    void *handle = PyLong_AsVoidPtr(number);
+    const int64_t interpreter = PyInterpreterState_GetID(PyInterpreterState_Get());
+    const char *file = handle != NULL ? bytes_of(path, &owner) : NULL;
+    int result;
+    if (file == NULL)
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    result = hf_private_lend(file, handle, interpreter);
+    Py_END_ALLOW_THREADS
+    Py_DECREF(owner);
+    return PyBool_FromLong(result == 0);
+}
+
+static PyObject *private_reuse(PyObject *module, PyObject *path)
+{
+    (void)module;
+    PyObject *owner;
+    const char *file = bytes_of(path, &owner);
+    if (file == NULL)
+        return NULL;
+    void *handle = hf_private_reuse(file, PyInterpreterState_GetID(PyInterpreterState_Get()));
+    Py_DECREF(owner);
+    if (handle == NULL)
+        Py_RETURN_NONE;
+    return PyLong_FromVoidPtr(handle);
 }
 
 static PyObject *close_handle(PyObject *module, PyObject *number)
@@ -448,6 +486,8 @@ PyMethodDef homefree_load_methods[] = {
     {"adopt_file", adopt_file, METH_O, adopt_file_doc},
     {"private_copy", private_copy, METH_O, copy_doc},
     {"private_remove", private_remove, METH_O, remove_doc},
+    {"private_lend", private_lend, METH_VARARGS, lend_doc},
+    {"private_reuse", private_reuse, METH_O, reuse_doc},
     {"route", route, METH_NOARGS, route_doc},
     {NULL, NULL, 0, NULL},
 };

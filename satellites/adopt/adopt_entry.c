@@ -6,6 +6,7 @@
 #include "alloc/build_stamp.h"
 #include "satellites/adopt/adopt_core.h"
 #include "satellites/adopt/adopt_file.h"
+#include "satellites/adopt/private/lent_copy.h"
 #include "satellites/adopt/private/private_copy.h"
 
 static const struct hf_adopt_functions here = {
@@ -13,6 +14,10 @@ static const struct hf_adopt_functions here = {
     .private_copy = hf_private_copy_make,
     .private_remove = hf_private_copy_remove,
     .copy_directory = hf_copy_directory,
+    .private_lend = hf_lent_add,
+    .private_reuse = hf_lent_reuse,
+    .lent_ended = hf_lent_ended,
+    .lent_entered = hf_lent_entered,
 };
 
 static const void *begin_satellite(const void *core)

@@ -164,7 +164,7 @@ static int make_interpreter(struct hf_interpreter *interpreter,
         interpreter->python = py->interpreter_of(interpreter->first);
         interpreter->id = py->interpreter_id(interpreter->python);
         if (group->engine == HF_ENGINE_OWN_GIL)
-            hf_core()->heap_begin(interpreter->id);
+            hf_core()->begun(interpreter->id);
         hf_thread_moves(hf_thread_record(false), &interpreter->tended);
         const char *const *wanted =
             order->paths != NULL ? order->paths : (const char *const *)paths;
@@ -266,7 +266,7 @@ static void end_interpreter(struct hf_interpreter *interpreter)
     py->end_interpreter(interpreter->first);
     hf_threads_ended(interpreter->id);
     if (!interpreter->forsaken)
-        hf_core()->give_back(interpreter->id);
+        hf_core()->ended(interpreter->id);
     leave_turn(interpreter);
 }
 

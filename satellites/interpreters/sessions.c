@@ -11,6 +11,7 @@
 #include "satellites/interpreters/sessions.h"
 
 #include "satellites/interpreters/engine.h"
+#include "satellites/interpreters/interpreters_core.h"
 #include "satellites/interpreters/posts.h"
 #include "satellites/interpreters/registry.h"
 
@@ -305,8 +306,19 @@ static bool make_capacity(struct hf_thread_record *record)
     return true;
 }
 
+static bool has_session(const struct hf_thread_record *record,
+                        const struct hf_interpreter *interpreter)
+{
+    const struct hf_session *session = record->sessions;
+    while (session != NULL && session->interpreter != interpreter)
+        session = session->next;
+    return session != NULL;
+}
+
 static void take_over(struct hf_session *session, struct hf_thread_record *record)
 {
+    if (has_gil(session) && !has_session(record, session->interpreter))
+        hf_core()->entered(session->interpreter->id);
     session->owner = record;
     session->number = (unsigned long)pthread_self();
     session->next = record->sessions;

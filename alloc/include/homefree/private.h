@@ -7,6 +7,8 @@
 
 #include <homefree/base.h>
 
+#include <stdint.h>
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -66,6 +68,52 @@ HF_API int hf_private_copy(const char *path, char *out, size_t size);
  * Since: 1.0
  */
 HF_API int hf_private_remove(const char *path);
+
+/*
+ * Lends a loaded private copy to an interpreter of a group (homefree/interpreters.h). When the
+ * interpreter has ended, the copy is made as it was before any of its code ran: its destructors run
+ * as at dlclose(), its data is as in the file again, and its constructors run. Then another
+ * interpreter can reuse it, so that interpreters that come and go do not fill the process with
+ * copies.
+ *
+ * Call it when dlopen() has returned, before anything of the copy is called.
+ *
+ * Parameters:
+ *   path         in: the original, as hf_private_copy() was given it
+ *   handle       in: of the loaded copy, whose file is not removed yet
+ *   interpreter  in: CPython's number for it (hf_interpreter_current())
+ * Result: 0 or a negative errno; then the copy stays with its interpreter for ever, as without this
+ *   call.
+ * Errors:
+ *   -EINVAL   path or handle is NULL or wrong, or the interpreter is the main one
+ *   -ENOTSUP  the copy has state elsewhere: it may start threads, or has thread-local objects with
+ *             destructors or keys of thread-specific data
+ *   -ENOMEM   there is no memory
+ *   others    as open(2) and read(2)
+ * Frees: nothing; the handle must stay open.
+ * Threads: safe.
+ * Fork: safe.
+ * Signals: unsafe.
+ * Since: 1.0
+ */
+HF_API int hf_private_lend(const char *path, void *handle, int64_t interpreter);
+
+/*
+ * Lends an interpreter a copy that one had that has ended. An interpreter takes over all copies of
+ * another one, so it uses those that it can before it makes new ones.
+ *
+ * Parameters:
+ *   path         in: the original
+ *   interpreter  in: CPython's number for it
+ * Result: the handle, of dlopen(); NULL if there is none, or the original is another file now.
+ * Errors: none.
+ * Frees: nothing; the handle must stay open.
+ * Threads: safe.
+ * Fork: safe.
+ * Signals: unsafe.
+ * Since: 1.0
+ */
+HF_API void *hf_private_reuse(const char *path, int64_t interpreter);
 
 #ifdef __cplusplus
 }

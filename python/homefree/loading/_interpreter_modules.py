@@ -17,7 +17,9 @@ A library that calls CPython (pyarrow's libarrow_python) keeps objects of an int
 globals, too. An interpreter therefore gets a copy of its own, which its modules find by another
 name. All other libraries are shared.
 
-The file of a copy is removed as soon as it is loaded.
+The file of a copy is removed as soon as it is loaded. What an interpreter has loaded is lent to it:
+when it has ended, the copies are made new, and the next interpreter takes them over
+(homefree/private.h).
 
 State: the libraries of this interpreter, under Python's import locks and _lock. Threads: any.
 """
@@ -49,6 +51,9 @@ if _override is None or not _CAN_OVERRIDE:
 _unchecked = {}  # {id(module): module}
 _exec_module = _load.ExtensionFileLoader.exec_module
 
+# From 3.15 on, a module that has PyModExport is created by Python's loader, of a file.
+_CAN_LEND = sys.version_info < (3, 15)
+
 _lock = threading.RLock()
 _libraries = {}  # {the original's path: the name of this interpreter's copy}
 
@@ -74,21 +79,29 @@ def _new_name(name, copy):
 
 
 def _library(name, path):
-    """The name by which this interpreter's copy of a library is found. It is loaded, for ever."""
+    """The name by which this interpreter's copy of a library is found. It is loaded."""
     with _lock:
         if path not in _libraries:
-            copy = _homefree.private_copy(path)
-            try:
-                own = _new_name(name, copy)
-                if own is None:
-                    raise OSError(0, f"the name {name} is too short for a copy of the library")
-                _homefree.give_soname(path, copy, own)
-                _rename(copy)
-                _homefree.open_file(copy)
-            finally:
-                _homefree.private_remove(copy)
-            _libraries[path] = own
+            handle = _homefree.private_reuse(path)
+            _libraries[path] = (
+                _new_library(name, path) if handle is None else _homefree.loaded_soname(handle)
+            )
         return _libraries[path]
+
+
+def _new_library(name, path):
+    copy = _homefree.private_copy(path)
+    try:
+        own = _new_name(name, copy)
+        if own is None:
+            raise OSError(0, f"the name {name} is too short for a copy of the library")
+        _homefree.give_soname(path, copy, own)
+        _rename(copy)
+        handle = _homefree.open_file(copy)
+        _homefree.private_lend(path, handle)
+    finally:
+        _homefree.private_remove(copy)
+    return own
 
 
 def _rename(copy):
@@ -123,6 +136,9 @@ def _execute(self, module):
 
 def _private(loader, spec):
     path, name = spec.origin, spec.name
+    handle = _homefree.private_reuse(path)
+    if handle is not None:
+        return _load.make_private(loader, spec, path, path, handle=handle)
     copy = _load.copy(name, path)
     try:
         try:
@@ -134,7 +150,10 @@ def _private(loader, spec):
                 name=name,
                 path=path,
             ) from None
-        return _load.make_private(loader, spec, copy, path)
+        handle = _load.open_copy(name, copy, path)
+        if _CAN_LEND:
+            _homefree.private_lend(path, handle)
+        return _load.make_private(loader, spec, copy, path, handle=handle)
     except ImportError as error:
         if _CAN_OVERRIDE or _REFUSED not in str(error):
             raise

@@ -267,7 +267,7 @@ def _adopted_file(name, path, allocators):
 
 
 def _adopt(name, file, path):
-    handle = _open(name, file, path)
+    handle = open_copy(name, file, path)
     try:
         _homefree.adopt(handle, file)
     except OSError as error:
@@ -383,7 +383,7 @@ def _create(loader, spec, private, adopt, refuse):
     return module
 
 
-def _open(name, file, path):
+def open_copy(name, file, path):
     try:
         return _homefree.open_file(file)
     except OSError as error:
@@ -398,12 +398,13 @@ def _has_gil():
     return "0" in (sys._xoptions.get("gil"), os.environ.get("PYTHON_GIL"))
 
 
-def make_private(loader, spec, file, path):
+def make_private(loader, spec, file, path, *, handle=None):
     """Create a module without sharing or caching anything, unlike Python's loader; see start() in
     load.c. Modules that have PyModExport keep nothing in globals of Python's, so for them it is
-    Python's loader that creates a module of the new file."""
+    Python's loader that creates a module of the new file. handle: of the file, if it is loaded."""
     name = spec.name
-    handle = _open(name, file, path)
+    if handle is None:
+        handle = open_copy(name, file, path)
     spec.origin = file
     loader.exec_module = functools.partial(_execute_private, loader)
     try:
