@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * See interpreter_heaps.h. Heaps are found by CPython's number for the interpreter, which is never
- * used again: a number's heap lies in its own slot of the table or in one of the next. An interpreter
- * for which the table has no room has no heap.
+ * used again: a number's heap lies in its own slot of the table or in one of the next. The heap of an
+ * interpreter for which the table has no room, or that could not be made, is never dropped.
  */
 #include "loader/host/interpreter_heaps.h"
 
@@ -20,13 +20,24 @@
 atomic_bool hf_interpreter_heaps;
 
 /* Where CPython's object allocator calls PyMem_RawMalloc(), for itself and from its realloc, and
- * PyMem_RawCalloc(). NULL: not known. */
-enum { MALLOC, GROWTH, CALLOC, CALLS };
+ * PyMem_RawCalloc(), for itself and for inner and outer nodes of its tree. NULL: not known. */
+enum { MALLOC, GROWTH, CALLOC, INNER, OUTER, CALLS };
 static const void *_Atomic calls[CALLS];
+/* Of 3.12 and newer, with addresses of 64 bits. */
+#define INNER_SIZE ((size_t)1 << 18)
+#define OUTER_SIZE ((size_t)1 << 17)
+
+/* The thread that learns them; 0: none does. */
 static struct {
-    _Atomic pthread_t thread; /* that learns them; 0: none does */
-    const void *caller;       /* of its last call */
+    _Atomic pthread_t thread;
+    const void *caller; /* of its last call */
 } probe;
+/* The thread that makes an interpreter; 0: none does. */
+static struct {
+    _Atomic pthread_t thread;
+    struct hf_heap *heap;
+    bool nodes; /* its first arena was handed out: two nodes follow */
+} making;
 
 static struct {
     _Atomic int64_t interpreter; /* 0: free; the main interpreter has no heap of its own */
@@ -46,36 +57,64 @@ static size_t place_of(int64_t interpreter, int64_t there)
 
 static bool is_object_call(const void *caller, bool zeroed)
 {
-    const int first = zeroed ? CALLOC : MALLOC, last = zeroed ? CALLOC : GROWTH;
+    const int first = zeroed ? CALLOC : MALLOC, last = zeroed ? OUTER : GROWTH;
     bool is = false;
     for (int i = first; i <= last; i++)
         is = is || atomic_load_explicit(&calls[i], memory_order_relaxed) == caller;
     return is;
 }
 
+static bool is_by(const _Atomic pthread_t *thread)
+{
+    return HF_UNLIKELY(atomic_load_explicit(thread, memory_order_relaxed) == pthread_self());
+}
+
+/* The tree of a new interpreter is empty, so what its first arena asks for is known. */
+static void learn_node(size_t size, const void *caller)
+{
+    if (size == INNER_SIZE)
+        atomic_store(&calls[INNER], caller);
+    else if (size == OUTER_SIZE)
+        atomic_store(&calls[OUTER], caller);
+    making.nodes = size == INNER_SIZE;
+}
+
+static struct hf_heap *heap_of(int64_t interpreter)
+{
+    const size_t at = interpreter > 0 ? place_of(interpreter, interpreter) : SLOTS;
+    if (at < SLOTS)
+        return slots[at].heap;
+    return interpreter > 0 && is_by(&making.thread) ? making.heap : NULL;
+}
+
 void *hf_interpreter_heap_take(size_t size, bool zeroed, const void *caller)
 {
-    if (HF_UNLIKELY(atomic_load_explicit(&probe.thread, memory_order_relaxed) == pthread_self()))
+    if (is_by(&probe.thread))
         probe.caller = caller;
+    if (is_by(&making.thread) && making.nodes)
+        learn_node(zeroed ? size : 0, caller);
     if (!is_object_call(caller, zeroed))
         return NULL;
     const struct hf_cpython_interpreters *py = hf_cpython_interpreters();
     struct hf_py_thread *thread = py != NULL ? py->cpython->current_thread() : NULL;
     if (thread == NULL)
         return NULL;
-    const int64_t interpreter = py->interpreter_id(py->interpreter_of(thread));
-    const size_t at = interpreter > 0 ? place_of(interpreter, interpreter) : SLOTS;
-    const struct hf_heaps_functions *heaps = at < SLOTS ? hf_heaps() : NULL;
-    return heaps != NULL ? heaps->take(slots[at].heap, 0, size, zeroed, caller) : NULL;
+    struct hf_heap *heap = heap_of(py->interpreter_id(py->interpreter_of(thread)));
+    return heap != NULL ? hf_heaps()->take(heap, 0, size, zeroed, caller) : NULL;
 }
 
-/* Lets CPython's object allocator ask for such blocks. Under the lock; the calling thread is
- * attached. Where a RAW call of others returns to the same address, as through CPython's debug
+void hf_interpreter_heap_arena(void)
+{
+    if (is_by(&making.thread) && calls[INNER] == NULL)
+        making.nodes = true;
+}
+
+/* Lets CPython's object allocator ask for such blocks. The calling thread is attached. Where a RAW call of others returns to the same address, as through CPython's debug
  * hooks, the two cannot be told apart, and no interpreter has blocks of its own. */
 static void learn(const struct hf_cpython *cpython)
 {
     struct hf_py_allocator objects;
-    const void *found[CALLS];
+    const void *found[CALLOC + 1];
     (void)hf_cpython_bottom(cpython, HF_PY_OBJECT, &objects, NULL);
     atomic_store(&hf_interpreter_heaps, true);
     atomic_store(&probe.thread, pthread_self());
@@ -91,34 +130,40 @@ static void learn(const struct hf_cpython *cpython)
     objects.free(objects.ctx, block);
     cpython->raw_free(cpython->raw_malloc(LARGE));
     atomic_store(&probe.thread, 0);
-    for (int i = 0; i < CALLS; i++)
+    for (int i = MALLOC; i <= CALLOC; i++)
         if (found[i] != probe.caller)
             atomic_store(&calls[i], found[i]);
 }
 
 /* ---- beginning and ending ---- */
 
-void hf_interpreter_heap_begin(int64_t interpreter)
+void hf_interpreter_heap_prepare(void)
 {
     const struct hf_heaps_functions *heaps = hf_heaps();
     const struct hf_cpython *cpython = hf_cpython();
     struct hf_heap *heap;
-    if (heaps == NULL || interpreter <= 0 || hf_domain_previous(HF_PY_RAW) == NULL ||
+    if (heaps == NULL || hf_domain_previous(HF_PY_RAW) == NULL ||
         hf_domain_previous(HF_PY_OBJECT) != NULL || heaps->make(&heap) != 0)
         return;
-    pthread_mutex_lock(&lock);
-    static bool learned;
-    if (!learned)
+    if (!atomic_load(&hf_interpreter_heaps))
         learn(cpython);
-    learned = true;
-    const size_t at = place_of(interpreter, 0);
+    making.heap = heap;
+    making.nodes = false;
+    atomic_store(&making.thread, pthread_self());
+}
+
+void hf_interpreter_heap_begin(int64_t interpreter)
+{
+    if (!is_by(&making.thread))
+        return;
+    pthread_mutex_lock(&lock);
+    const size_t at = interpreter > 0 ? place_of(interpreter, 0) : SLOTS;
     if (at < SLOTS) {
-        slots[at].heap = heap;
+        slots[at].heap = making.heap;
         atomic_store_explicit(&slots[at].interpreter, interpreter, memory_order_release);
     }
     pthread_mutex_unlock(&lock);
-    if (at == SLOTS)
-        (void)heaps->drop(heap);
+    atomic_store(&making.thread, 0);
 }
 
 struct hf_heap *hf_interpreter_heap_end(int64_t interpreter)

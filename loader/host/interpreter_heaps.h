@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A heap of its own for each interpreter that a group has made: what pymalloc does not serve itself
- * (objects of more than 512 bytes, tables of dictionaries, code) lies there, and is given back when
- * the interpreter has ended (left_behind.h). The RAW domain proper is not in it: its memory may
+ * (objects of more than 512 bytes, tables of dictionaries, code), and pymalloc's tree of arenas, lie
+ * there, and are given back when the interpreter has ended (left_behind.h). The RAW domain proper is not in it: its memory may
  * cross interpreters.
  *
  * pymalloc gets such blocks from the RAW domain, whose hook (domains.c) tells them by the address
@@ -25,9 +25,17 @@ extern atomic_bool hf_interpreter_heaps __attribute__((visibility("hidden")));
  * the hook returns to. */
 void *hf_interpreter_heap_take(size_t size, bool zeroed, const void *caller);
 
-/* Gives an interpreter a heap. The calling thread is attached to it. That it gets none is no error:
- * then its blocks are the heap's, as before. */
+/*
+ * Makes a heap for an interpreter that the calling thread is about to make, and gives it to the one
+ * of that number; -1: none was made. Between the two, what the thread allocates in an interpreter
+ * without a heap goes there. One thread at a time, attached to the main interpreter and then to the
+ * new one. That there is no heap is no error: then the blocks are the common heap's, as before.
+ */
+void hf_interpreter_heap_prepare(void);
 void hf_interpreter_heap_begin(int64_t interpreter);
+
+/* The calling thread's interpreter gets an arena, for which CPython asks for nodes of a tree next. */
+void hf_interpreter_heap_arena(void);
 
 /* Takes the heap of an interpreter that has ended off the table; NULL if it had none. */
 struct hf_heap *hf_interpreter_heap_end(int64_t interpreter);

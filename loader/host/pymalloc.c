@@ -29,6 +29,7 @@
 #include "loader/foreign/asking.h"
 #include "loader/host/arena_owners.h"
 #include "loader/host/arenas.h"
+#include "loader/host/interpreter_heaps.h"
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -404,6 +405,7 @@ static void *arena_alloc(void *ctx, size_t size)
         void *arena = hf_hosted_map(&hosted, size, size);
         if (arena != NULL) {
             const int64_t interpreter = current_interpreter();
+            hf_interpreter_heap_arena();
             if (interpreter != HF_NO_INTERPRETER)
                 hf_arena_owners_add(arena, interpreter);
             return arena;

@@ -53,6 +53,7 @@ static const struct hf_interpreters_core core_functions = {
     .release_take = hf_release_take,
     .release_drop = hf_release_drop,
     .search_place = hf_doctor_search_place,
+    .begins = hf_interpreter_heap_prepare,
     .begun = hf_interpreter_heap_begin,
     .ended = interpreter_ended,
     .entered = hf_lent_copies_entered,

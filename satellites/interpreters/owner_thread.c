@@ -103,8 +103,11 @@ static int make_own(struct hf_interpreter *interpreter, const struct hf_owner_th
     const struct hf_cpython_interpreters *py = interpreter->group->py;
     const struct hf_py_config config = {
         .allow_threads = 1, .check_multi_interp_extensions = 1, .gil = HF_PY_OWN_GIL};
+    hf_core()->begins();
     const struct hf_py_status status = py->new_interpreter(&interpreter->first, &config);
-    if (status.kind == 0 && interpreter->first != NULL)
+    const bool made = status.kind == 0 && interpreter->first != NULL;
+    hf_core()->begun(made ? py->interpreter_id(py->interpreter_of(interpreter->first)) : -1);
+    if (made)
         return 0;
     if (order->why_size > 0)
         snprintf(order->why, order->why_size, "CPython could not make an interpreter: %s",
@@ -163,8 +166,6 @@ static int make_interpreter(struct hf_interpreter *interpreter,
     if (error == 0) {
         interpreter->python = py->interpreter_of(interpreter->first);
         interpreter->id = py->interpreter_id(interpreter->python);
-        if (group->engine == HF_ENGINE_OWN_GIL)
-            hf_core()->begun(interpreter->id);
         hf_thread_moves(hf_thread_record(false), &interpreter->tended);
         const char *const *wanted =
             order->paths != NULL ? order->paths : (const char *const *)paths;
