@@ -19,6 +19,7 @@ static struct {
     _Atomic uintptr_t arena; /* 0: never used */
     _Atomic int64_t owner;
 } entries[ENTRIES] HF_APART;
+static atomic_size_t ended; /* how many are nobody's */
 static pthread_mutex_t HF_FORK_LOCK lock = PTHREAD_MUTEX_INITIALIZER;
 
 static size_t first_place(uintptr_t arena)
@@ -63,6 +64,32 @@ void hf_arena_owners_remove(const void *arena)
     if (at < ENTRIES)
         atomic_store_explicit(&entries[at].arena, REMOVED, memory_order_release);
     pthread_mutex_unlock(&lock);
+}
+
+void hf_arena_owners_end(const void *arena)
+{
+    pthread_mutex_lock(&lock);
+    const size_t at = place_of((uintptr_t)arena);
+    if (at < ENTRIES) {
+        atomic_store_explicit(&entries[at].owner, HF_ENDED_INTERPRETER, memory_order_relaxed);
+        atomic_fetch_add(&ended, 1);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+void *hf_arena_owners_reuse(int64_t interpreter)
+{
+    size_t position = 0;
+    if (atomic_load(&ended) == 0)
+        return NULL;
+    pthread_mutex_lock(&lock);
+    void *arena = hf_arena_owners_next(HF_ENDED_INTERPRETER, &position);
+    if (arena != NULL) {
+        atomic_store_explicit(&entries[position - 1].owner, interpreter, memory_order_relaxed);
+        atomic_fetch_sub(&ended, 1);
+    }
+    pthread_mutex_unlock(&lock);
+    return arena;
 }
 
 int64_t hf_arena_owners_find(const void *arena)

@@ -12,17 +12,22 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define HF_NO_INTERPRETER ((int64_t)-1)
+#define HF_NO_INTERPRETER    ((int64_t)-1)
+#define HF_ENDED_INTERPRETER ((int64_t)-2) /* nobody's, until it is handed out again */
 
 /* Records an arena that was handed out, and forgets one that was given back. Any thread. */
 void hf_arena_owners_add(const void *arena, int64_t interpreter);
 void hf_arena_owners_remove(const void *arena);
 
+/* Says that an arena is nobody's any more, and hands out one that is: NULL if there is none. */
+void hf_arena_owners_end(const void *arena);
+void *hf_arena_owners_reuse(int64_t interpreter);
+
 /* The interpreter of an arena; HF_NO_INTERPRETER if it is not known. Lock-free, any thread. */
 int64_t hf_arena_owners_find(const void *arena);
 
-/* The next arena of an interpreter, starting with *position at 0; NULL after the last one. The
- * interpreter has ended, so nobody adds or removes arenas of it. */
+/* The next arena of an interpreter, starting with *position at 0; NULL after the last one, which
+ * leaves *position behind its entry. The interpreter has ended, so nobody adds or removes arenas of it. */
 void *hf_arena_owners_next(int64_t interpreter, size_t *position);
 
 #endif

@@ -34,6 +34,7 @@
 #include <errno.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #define POOL_HEADER  ((sizeof(struct hf_py_pool) + 15) & ~(size_t)15)
 #define CLASSES      32 /* multiples of 16 bytes up to 512 */
@@ -179,7 +180,16 @@ static const char *const take_gil =
     "release it with PyMem_Free or PyObject_Free while the thread is attached "
     "(PyGILState_Ensure), or allocate what other threads free with PyMem_RawMalloc";
 
-/* Returns the block at `ptr`, or ends the process. */
+static int64_t interpreter_of(const void *ptr)
+{
+    const size_t arena = atomic_load_explicit(&arena_size, memory_order_relaxed);
+    return arena != 0 && hf_owned(ptr)
+               ? hf_arena_owners_find((const void *)((uintptr_t)ptr & -arena))
+               : HF_NO_INTERPRETER;
+}
+
+/* Returns the block at `ptr`, one of no bytes if it went with its interpreter, or ends the
+ * process. */
 static struct place check(const char *call, const void *ptr, const void *caller)
 {
     struct place place;
@@ -201,6 +211,10 @@ static struct place check(const char *call, const void *ptr, const void *caller)
             "byte that was given out",
             "release the pointer that the allocation returned");
     case NOTHING:
+        if (interpreter_of(ptr) == HF_ENDED_INTERPRETER) {
+            atomic_fetch_add_explicit(&leaked, 1, memory_order_relaxed);
+            return (struct place){0};
+        }
         break;
     }
     die(call, ptr, caller, NULL,
@@ -217,14 +231,6 @@ static int64_t current_interpreter(void)
     const struct hf_cpython_interpreters *py = table.previous.interpreters;
     struct hf_py_thread *thread = py != NULL ? py->cpython->current_thread() : NULL;
     return thread != NULL ? py->interpreter_id(py->interpreter_of(thread)) : HF_NO_INTERPRETER;
-}
-
-static int64_t interpreter_of(const void *ptr)
-{
-    const size_t arena = atomic_load_explicit(&arena_size, memory_order_relaxed);
-    return arena != 0 && hf_owned(ptr)
-               ? hf_arena_owners_find((const void *)((uintptr_t)ptr & -arena))
-               : HF_NO_INTERPRETER;
 }
 
 /* Whether CPython has this interpreter. The calling thread is attached to another one. */
@@ -298,7 +304,7 @@ static void hosted_free(void *ptr, const void *caller)
 {
     int saved_errno = errno;
     struct place place = check("free", ptr, caller);
-    if (may_call("free", ptr, caller, &place)) {
+    if (place.size > 0 && may_call("free", ptr, caller, &place)) {
         const struct hf_cpython *cpython = hf_cpython();
         const struct hf_py_allocator *objects = table.previous.objects;
         const void *outer = inside;
@@ -322,6 +328,8 @@ static void *hosted_realloc(void *ptr, size_t size, const void *caller)
     }
     struct place place = check("realloc", ptr, caller);
     void *copy = NULL;
+    if (place.size == 0)
+        return hf_calloc(1, size);
     if (inside == place.first || !hf_cpython()->is_initialized()) {
         copy = hf_malloc(size);
         if (copy == NULL)
@@ -359,7 +367,8 @@ static void hosted_describe(const void *ptr, struct hf_owner *owner)
     owner->kind = HF_OWNER_PYMALLOC;
     owner->allocator = "pymalloc";
     owner->object = hf_dynlink_name(hf_cpython()->map);
-    owner->interpreter = interpreter_of(ptr);
+    const int64_t interpreter = interpreter_of(ptr);
+    owner->interpreter = interpreter != HF_ENDED_INTERPRETER ? interpreter : HF_NO_INTERPRETER;
     if (find(ptr, &place) == NOTHING || (hf_cpython_attached(hf_cpython()) && is_free(&place)))
         return;
     owner->block = place.given;
@@ -402,10 +411,13 @@ static void *arena_alloc(void *ctx, size_t size)
     if (atomic_load_explicit(&lending, memory_order_relaxed) &&
         (size == (size_t)1 << 20 || size == (size_t)1 << 18)) {
         atomic_store_explicit(&arena_size, size, memory_order_relaxed);
-        void *arena = hf_hosted_map(&hosted, size, size);
+        const int64_t interpreter = current_interpreter();
+        hf_interpreter_heap_arena();
+        void *arena = hf_arena_owners_reuse(interpreter);
+        if (arena != NULL)
+            return arena;
+        arena = hf_hosted_map(&hosted, size, size);
         if (arena != NULL) {
-            const int64_t interpreter = current_interpreter();
-            hf_interpreter_heap_arena();
             if (interpreter != HF_NO_INTERPRETER)
                 hf_arena_owners_add(arena, interpreter);
             return arena;
@@ -525,9 +537,12 @@ size_t hf_pymalloc_block(const void *ptr, uintptr_t *first)
     return place.size;
 }
 
+/* It stays lent, so that a block that somebody frees too late is still known for one of pymalloc's,
+ * and is the next arena of whoever asks. */
 void hf_pymalloc_arena_free(void *arena)
 {
-    arena_free(NULL, arena, hf_pymalloc_arena_size());
+    if (madvise(arena, hf_pymalloc_arena_size(), MADV_DONTNEED) == 0)
+        hf_arena_owners_end(arena);
 }
 
 /* Blocks in use in an arena. A pool that was never used has a head of zeros. */
@@ -559,7 +574,7 @@ int hf_pymalloc_left(int64_t interpreter, bool give_back, struct hf_pymalloc_lef
         out->bytes += size;
         out->arenas++;
         if (give_back)
-            arena_free(NULL, arena, size);
+            hf_pymalloc_arena_free(arena);
     }
     return out->arenas != 0 ? 0 : -ENOENT;
 }

@@ -44,7 +44,7 @@ def set_up():
     """Prepares a new interpreter: modules that would be refused are loaded as private copies, and
     arrays are the heap's, so that they can outlive it."""
     see_own_frames()
-    prepare()
+    prepare(lends=True)
     install("off", numpy=True)
 
 

@@ -53,6 +53,7 @@ _exec_module = _load.ExtensionFileLoader.exec_module
 
 # From 3.15 on, a module that has PyModExport is created by Python's loader, of a file.
 _CAN_LEND = sys.version_info < (3, 15)
+_lends = False  # whether this interpreter's copies are for the next one: it is one of a group's
 
 _lock = threading.RLock()
 _libraries = {}  # {the original's path: the name of this interpreter's copy}
@@ -82,11 +83,21 @@ def _library(name, path):
     """The name by which this interpreter's copy of a library is found. It is loaded."""
     with _lock:
         if path not in _libraries:
-            handle = _homefree.private_reuse(path)
+            handle = _reused(path)
             _libraries[path] = (
                 _new_library(name, path) if handle is None else _homefree.loaded_soname(handle)
             )
         return _libraries[path]
+
+
+def _reused(path):
+    """The handle of a copy that is as new, or None."""
+    return _homefree.private_reuse(path) if _lends else None
+
+
+def _lend(path, handle):
+    if _lends:
+        _homefree.private_lend(path, handle)
 
 
 def _new_library(name, path):
@@ -98,7 +109,7 @@ def _new_library(name, path):
         _homefree.give_soname(path, copy, own)
         _rename(copy)
         handle = _homefree.open_file(copy)
-        _homefree.private_lend(path, handle)
+        _lend(path, handle)
     finally:
         _homefree.private_remove(copy)
     return own
@@ -136,7 +147,7 @@ def _execute(self, module):
 
 def _private(loader, spec):
     path, name = spec.origin, spec.name
-    handle = _homefree.private_reuse(path)
+    handle = _reused(path)
     if handle is not None:
         return _load.make_private(loader, spec, path, path, handle=handle)
     copy = _load.copy(name, path)
@@ -151,8 +162,7 @@ def _private(loader, spec):
                 path=path,
             ) from None
         handle = _load.open_copy(name, copy, path)
-        if _CAN_LEND:
-            _homefree.private_lend(path, handle)
+        _lend(path, handle)
         return _load.make_private(loader, spec, copy, path, handle=handle)
     except ImportError as error:
         if _CAN_OVERRIDE or _REFUSED not in str(error):
@@ -207,15 +217,18 @@ def _drop_filter(item):
         warnings.filters.remove(item)
 
 
-def prepare():
+def prepare(*, lends=False):
     """What a new interpreter needs before anything else is imported; see docs/interpreters.md.
-    Returns the hook; in the main interpreter, None, and does nothing.
+    Returns the hook; in the main interpreter, None, and does nothing. lends: whether homefree is
+    told of the interpreter's end, so that its copies can be used again.
 
     The caller serialises this with the creation and the end of other interpreters: where _datetime
     is compiled into Python it cannot be copied, and CPython sets up its types without a lock.
     """
+    global _lends
     if _is_main():
         return None
+    _lends = lends and _CAN_LEND
     hook = Hook(None)
     _load.add_hook(hook)
     # NumPy says that its own data would be shared by interpreters; a private copy has its own.

@@ -27,7 +27,8 @@ struct lent {
     struct stat status;     /* of the original, when it was copied */
     void *handle;
     struct hf_pristine *pristine;
-    bool taken; /* by the set's interpreter */
+    bool taken;      /* by the set's interpreter */
+    bool is_library; /* modules use it that were taken */
 };
 
 struct set {
@@ -109,6 +110,8 @@ int hf_lent_add(const char *path, void *handle, int64_t interpreter)
     hf_route_new_objects();
     struct lent *lent = new_lent(original, handle);
     error = lent == NULL ? -ENOMEM : stat(original, &lent->status) != 0 ? -errno : 0;
+    if (lent != NULL)
+        lent->is_library = object.soname != NULL;
     if (error == 0)
         error = hf_pristine_note(&lent->pristine, map, &why);
     pthread_mutex_lock(&lock);
@@ -147,16 +150,21 @@ void *hf_lent_reuse(const char *path, int64_t interpreter)
     return handle;
 }
 
+static bool was_used(const struct lent *lent)
+{
+    return lent->taken || lent->is_library;
+}
+
 static void make_new(struct set *set)
 {
     for (struct lent *at = set->last; at != NULL; at = at->before)
-        if (at->taken)
+        if (was_used(at))
             hf_pristine_finish(at->pristine);
     for (struct lent *at = set->first; at != NULL; at = at->next)
-        if (at->taken)
+        if (was_used(at))
             hf_pristine_restore(at->pristine);
     for (struct lent *at = set->first; at != NULL; at = at->next)
-        if (at->taken)
+        if (was_used(at))
             hf_pristine_begin(at->pristine);
     for (struct lent *at = set->first; at != NULL; at = at->next)
         at->taken = false;
