@@ -27,7 +27,8 @@ void *hf_arena_owners_reuse(int64_t interpreter);
 int64_t hf_arena_owners_find(const void *arena);
 
 /* The next arena of an interpreter, starting with *position at 0; NULL after the last one, which
- * leaves *position behind its entry. The interpreter has ended, so nobody adds or removes arenas of it. */
+ * leaves *position behind its entry. The interpreter has ended, so nobody adds or removes arenas of
+ * it. */
 void *hf_arena_owners_next(int64_t interpreter, size_t *position);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * See interpreter_heaps.h. Heaps are found by CPython's number for the interpreter, which is never
- * used again: a number's heap lies in its own slot of the table or in one of the next. The heap of an
- * interpreter for which the table has no room, or that could not be made, is never dropped.
+ * used again: a number's heap lies in its own slot of the table or in one of the next. The heap of
+ * an interpreter for which the table has no room, or that could not be made, is never dropped.
  */
 #include "loader/host/interpreter_heaps.h"
 
@@ -13,7 +13,7 @@
 #include <pthread.h>
 
 #define SLOTS 2048
-#define NEAR  16   /* slots in which a number is looked for */
+#define NEAR  16 /* slots in which a number is looked for */
 #define SMALL 64
 #define LARGE 4096 /* more than pymalloc serves itself */
 
@@ -109,8 +109,9 @@ void hf_interpreter_heap_arena(void)
         making.nodes = true;
 }
 
-/* Lets CPython's object allocator ask for such blocks. The calling thread is attached. Where a RAW call of others returns to the same address, as through CPython's debug
- * hooks, the two cannot be told apart, and no interpreter has blocks of its own. */
+/* Lets CPython's object allocator ask for such blocks. The calling thread is attached. Where a RAW
+ * call of others returns to the same address, as through CPython's debug hooks, the two cannot be
+ * told apart, and no interpreter has blocks of its own. */
 static void learn(const struct hf_cpython *cpython)
 {
     struct hf_py_allocator objects;

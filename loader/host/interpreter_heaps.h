@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A heap of its own for each interpreter that a group has made: what pymalloc does not serve itself
- * (objects of more than 512 bytes, tables of dictionaries, code), and pymalloc's tree of arenas, lie
- * there, and are given back when the interpreter has ended (left_behind.h). The RAW domain proper is not in it: its memory may
- * cross interpreters.
+ * (objects of more than 512 bytes, tables of dictionaries, code), and pymalloc's tree of arenas,
+ * lie there, and are given back when the interpreter has ended (left_behind.h). The RAW domain
+ * proper is not in it: its memory may cross interpreters.
  *
  * pymalloc gets such blocks from the RAW domain, whose hook (domains.c) tells them by the address
- * that the call returns to. interpreter_heaps.c owns these addresses and the table of heaps. Looking
- * up takes no lock; the table changes under its lock.
+ * that the call returns to. interpreter_heaps.c owns these addresses and the table of heaps.
+ * Looking up takes no lock; the table changes under its lock.
  */
 #ifndef HOMEFREE_LOADER_HOST_INTERPRETER_HEAPS_H
 #define HOMEFREE_LOADER_HOST_INTERPRETER_HEAPS_H
@@ -34,7 +34,8 @@ void *hf_interpreter_heap_take(size_t size, bool zeroed, const void *caller);
 void hf_interpreter_heap_prepare(void);
 void hf_interpreter_heap_begin(int64_t interpreter);
 
-/* The calling thread's interpreter gets an arena, for which CPython asks for nodes of a tree next. */
+/* The calling thread's interpreter gets an arena, for which CPython asks for nodes of a tree next.
+ */
 void hf_interpreter_heap_arena(void);
 
 /* Takes the heap of an interpreter that has ended off the table; NULL if it had none. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * See left_behind.h. A conservative search: each aligned word of the writable data of all objects
- * that points into a block of the interpreter keeps the block, and so does each word of a block that
- * is kept. libhomefree's own data is passed over, because its tables name the arenas.
+ * that points into a block of the interpreter keeps the block, and so does each word of a block
+ * that is kept. libhomefree's own data is passed over, because its tables name the arenas.
  */
 #include "loader/host/left_behind.h"
 
@@ -23,7 +23,8 @@ struct left {
     uintptr_t start;
     size_t size;
     bool is_arena, is_kept;
-    uint64_t *marks; /* an arena's: a bit for each multiple of 16 bytes at which a kept block starts */
+    uint64_t
+        *marks; /* an arena's: a bit for each multiple of 16 bytes at which a kept block starts */
 };
 
 struct search {
@@ -33,7 +34,7 @@ struct search {
     struct {
         const uintptr_t *start;
         size_t words;
-    } *open; /* blocks that are kept and have not been looked at */
+    } * open; /* blocks that are kept and have not been looked at */
     size_t open_count, open_capacity;
     bool failed; /* there was no memory: everything stays */
 };
@@ -78,11 +79,10 @@ static bool gather(struct search *search, int64_t interpreter, const struct hf_h
     const void *arena;
     while ((arena = hf_arena_owners_next(interpreter, &position)) != NULL) {
         uint64_t *marks = hf_calloc(arena_size / (16 * 64), sizeof *marks);
-        if (marks == NULL ||
-            !add(search, (struct left){.start = (uintptr_t)arena,
-                                       .size = arena_size,
-                                       .is_arena = true,
-                                       .marks = marks}))
+        if (marks == NULL || !add(search, (struct left){.start = (uintptr_t)arena,
+                                                        .size = arena_size,
+                                                        .is_arena = true,
+                                                        .marks = marks}))
             return false;
     }
     if (heap != NULL && hf_heaps()->walk(heap, add_block, search) != 0)

@@ -37,7 +37,7 @@ struct hf_interpreters_core {
     void (*release_drop)(struct hf_release *release);
     void (*search_place)(const struct hf_frame *crash, struct hf_doctor_place *out);
     void (*begins)(void); /* the calling thread, attached to the main one, is about to make one */
-    void (*begun)(int64_t interpreter); /* and is attached to it; -1: it could not be made */
+    void (*begun)(int64_t interpreter);   /* and is attached to it; -1: it could not be made */
     void (*ended)(int64_t interpreter);   /* nobody is in it any more */
     void (*entered)(int64_t interpreter); /* the calling thread begins to work in it */
     const struct hf_interpreters_observer *observer; /* filled before a satellite is opened */

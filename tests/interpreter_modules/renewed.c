@@ -33,7 +33,7 @@ __attribute__((destructor)) static void destroy(void)
     free(block);
 }
 
-static PyObject *new(PyObject *module, PyObject *none)
+static PyObject *new (PyObject *module, PyObject *none)
 {
     (void)module;
     (void)none;

@@ -46,7 +46,8 @@ class Renewed(unittest.TestCase):
             path = pathlib.Path(directory) / "program.py"
             body = "".join(f"    {line}\n" for line in code.strip("\n").split("\n"))
             path.write_text(
-                f"{HEAD}\n{definitions}\ndef main():\n{body}\nif __name__ == '__main__':\n    main()\n"
+                f"{HEAD}\n{definitions}\ndef main():\n{body}\n"
+                "if __name__ == '__main__':\n    main()\n"
             )
             done = subprocess.run(
                 [sys.executable, "-s", "-W", "ignore", path],

@@ -282,7 +282,7 @@ struct hf_interpreters_counts {
  */
 HF_API int hf_interpreters_totals(struct hf_interpreters_counts *out);
 
-/* What an interpreter that has ended left behind. Caller-sized. */
+/* What is there of an interpreter that has ended. Caller-sized. */
 struct hf_interpreter_left {
     size_t size;
     uint64_t blocks; /* of pymalloc, which are still in use */
@@ -292,16 +292,16 @@ struct hf_interpreter_left {
 };
 
 /*
- * Counts what an interpreter that has ended left in its arenas of small objects, which CPython does
- * not give back, and gives the arenas back on request.
+ * Counts the arenas of small objects of an interpreter that has ended, and gives them back on
+ * request. Those of a group's interpreter have gone back when it ended, but for those to which
+ * static data refers.
  *
  * Giving back is right only if nobody uses these blocks any more. CPython before 3.12.4 does (its
- * issue 119213), and so may a module that keeps an object in a static variable; what uses a block
- * afterwards ends the process.
+ * issue 119213), and so may a module that keeps an object in a static variable.
  *
  * Parameters:
  *   interpreter  in: CPython's number for it (hf_interpreters_stats(), hf_interpreter_current())
- *   give_back    in: whether to unmap the arenas
+ *   give_back    in: whether to give the arenas back
  *   out          out: what was there; its size member is set by the caller; may be NULL
  * Result: 0 or a negative errno.
  * Errors:

@@ -23,8 +23,8 @@
 
 struct lent {
     struct lent *next, *before;
-    char *path;             /* the original's */
-    struct stat status;     /* of the original, when it was copied */
+    char *path;         /* the original's */
+    struct stat status; /* of the original, when it was copied */
     void *handle;
     struct hf_pristine *pristine;
     bool taken;      /* by the set's interpreter */
@@ -42,7 +42,8 @@ struct set {
 static pthread_mutex_t HF_FORK_LOCK lock = PTHREAD_MUTEX_INITIALIZER;
 static struct set *sets;
 
-/* The set of an interpreter, or one that nobody has; NULL if there is none. Under the lock. */
+/* The set of an interpreter, or one that nobody has; NULL if there is none. Under the lock, like
+ * the next. */
 static struct set *find(int64_t interpreter)
 {
     struct set *set = sets;
@@ -51,15 +52,15 @@ static struct set *find(int64_t interpreter)
     return set;
 }
 
-/* The same; one that nobody has is taken over, or made. */
-static struct set *set_for(int64_t interpreter, bool make)
+/* The same; one that nobody has is taken over, or the new one. */
+static struct set *set_for(int64_t interpreter, struct set *new)
 {
     struct set *set = find(interpreter);
     if (set == NULL && (set = find(0)) != NULL)
         set->is_used = set->first != NULL;
-    if (set == NULL && make && (set = hf_malloc(sizeof *set)) != NULL) {
-        *set = (struct set){.next = sets};
-        sets = set;
+    if (set == NULL && new != NULL) {
+        *new = (struct set){.next = sets};
+        set = sets = new;
     }
     if (set != NULL)
         set->interpreter = interpreter;
@@ -100,7 +101,6 @@ int hf_lent_add(const char *path, void *handle, int64_t interpreter)
     char original[PATH_MAX];
     struct link_map *map;
     struct hf_object object;
-    const char *why;
     if (handle == NULL || interpreter <= 0 || dlinfo(handle, RTLD_DI_LINKMAP, &map) != 0 ||
         !hf_dynlink_open(map, &object))
         return -EINVAL;
@@ -113,9 +113,10 @@ int hf_lent_add(const char *path, void *handle, int64_t interpreter)
     if (lent != NULL)
         lent->is_library = object.soname != NULL;
     if (error == 0)
-        error = hf_pristine_note(&lent->pristine, map, &why);
+        error = hf_pristine_note(&lent->pristine, map);
+    struct set *new = hf_malloc(sizeof *new);
     pthread_mutex_lock(&lock);
-    struct set *set = set_for(interpreter, true);
+    struct set *set = set_for(interpreter, new);
     if (set == NULL)
         error = -ENOMEM;
     else if (error != 0)
@@ -126,6 +127,8 @@ int hf_lent_add(const char *path, void *handle, int64_t interpreter)
         set->last = lent;
     }
     pthread_mutex_unlock(&lock);
+    if (set != new)
+        hf_free(new);
     if (error != 0)
         forget(lent);
     return error;
@@ -139,7 +142,7 @@ void *hf_lent_reuse(const char *path, int64_t interpreter)
     if (interpreter <= 0 || hf_origin_absolute(path, original) != 0 || stat(original, &status) != 0)
         return NULL;
     pthread_mutex_lock(&lock);
-    const struct set *set = set_for(interpreter, false);
+    const struct set *set = set_for(interpreter, NULL);
     for (struct lent *at = set != NULL ? set->first : NULL; at != NULL && handle == NULL;
          at = at->next)
         if (!at->taken && strcmp(at->path, original) == 0 && is_same(&at->status, &status)) {

@@ -60,29 +60,24 @@ struct hf_pristine {
 
 /* ---- objects that cannot be made new ---- */
 
-struct import {
-    const char *name, *why;
-};
-static const struct import imports[] = {
-    {"pthread_create", "it may start threads"},
-    {"thrd_create", "it may start threads"},
-    {"_ZNSt6thread15_M_start_threadESt10unique_ptrINS_6_StateESt14default_deleteIS1_EEPFvvE",
-     "it may start threads"},
-    {"pthread_key_create", "it may have keys of thread-specific data"},
-    {"tss_create", "it may have keys of thread-specific data"},
-    {"PyThread_tss_create", "it may have keys of thread-specific data"},
-    {"PyThread_create_key", "it may have keys of thread-specific data"},
-    {"__cxa_thread_atexit", "it has thread-local objects with destructors"},
-    {"__cxa_thread_atexit_impl", "it has thread-local objects with destructors"},
+static const char *const imports[] = {
+    "pthread_create",
+    "thrd_create",
+    "_ZNSt6thread15_M_start_threadESt10unique_ptrINS_6_StateESt14default_deleteIS1_EEPFvvE",
+    "pthread_key_create",
+    "tss_create",
+    "PyThread_tss_create",
+    "PyThread_create_key",
+    "__cxa_thread_atexit",
+    "__cxa_thread_atexit_impl",
 };
 
-static bool see_import(const struct hf_elf_symbol *symbol, void *context)
+static bool see_import(const struct hf_elf_symbol *symbol, void *has_state)
 {
-    const char **why = context;
+    bool *found = has_state;
     for (size_t i = 0; !symbol->defined && i < sizeof imports / sizeof *imports; i++)
-        if (strcmp(symbol->name, imports[i].name) == 0)
-            *why = imports[i].why;
-    return *why == NULL;
+        *found = *found || strcmp(symbol->name, imports[i]) == 0;
+    return !*found;
 }
 
 /* ---- the image ---- */
@@ -118,8 +113,7 @@ static void relocate_one(const struct hf_pristine *object, const ElfW(Rela) *ent
         if (word != NULL)
             memcpy(word, &value, sizeof value);
     } else
-        take_live(object, address,
-                  type == DESCRIPTOR ? 2 * sizeof(uintptr_t) : sizeof(uintptr_t));
+        take_live(object, address, type == DESCRIPTOR ? 2 * sizeof(uintptr_t) : sizeof(uintptr_t));
 }
 
 static void relocate(const struct hf_pristine *object, bool slots_only)
@@ -182,8 +176,8 @@ static int add_part(struct hf_pristine *object, struct hf_elf *elf, const Elf64_
         return -ENOTSUP;
     struct part *part = &object->parts[object->count];
     const uintptr_t known = start + segment->p_filesz;
-    *part = (struct part){
-        .start = from, .size = end - from, .known = known > from ? known - from : 0};
+    *part =
+        (struct part){.start = from, .size = end - from, .known = known > from ? known - from : 0};
     if (part->known > 0 && (part->image = hf_malloc(part->known)) == NULL)
         return -ENOMEM;
     object->count++;
@@ -214,15 +208,15 @@ static uintptr_t tag(struct hf_elf *elf, int64_t tag)
     return hf_elf_tag(elf, tag, &value) ? value : 0;
 }
 
-static int read_file(struct hf_pristine *object, struct hf_elf *elf, const char **why)
+static int read_file(struct hf_pristine *object, struct hf_elf *elf)
 {
-    int error = hf_elf_symbols(elf, HF_ELF_DYNSYM, see_import, (void *)why);
+    bool has_state = false;
+    int error = hf_elf_symbols(elf, HF_ELF_DYNSYM, see_import, &has_state);
     if (error != 0 && error != -ENOENT)
         return error;
-    *why = tag(elf, DT_TEXTREL) != 0 || tag(elf, DT_REL) != 0 || !object->object.jump_is_rela
-               ? "its relocations are of an unknown kind"
-               : *why;
-    if (*why != NULL)
+    /* Relocations of other kinds are those of other machines. */
+    if (has_state || tag(elf, DT_TEXTREL) != 0 || tag(elf, DT_REL) != 0 ||
+        (object->object.jump_relocations_size > 0 && !object->object.jump_is_rela))
         return -ENOTSUP;
     const uintptr_t base = object->object.base;
     error = read_segments(object, elf);
@@ -241,11 +235,10 @@ static int read_file(struct hf_pristine *object, struct hf_elf *elf, const char 
     return 0;
 }
 
-int hf_pristine_note(struct hf_pristine **out, const struct link_map *map, const char **why)
+int hf_pristine_note(struct hf_pristine **out, const struct link_map *map)
 {
     struct hf_elf elf;
     struct hf_pristine *object = hf_malloc(sizeof *object);
-    *why = NULL;
     if (object == NULL)
         return -ENOMEM;
     *object = (struct hf_pristine){0};
@@ -256,7 +249,7 @@ int hf_pristine_note(struct hf_pristine **out, const struct link_map *map, const
         if (error == 0)
             error = hf_elf_dynamic(&elf);
         if (error == 0)
-            error = read_file(object, &elf, why);
+            error = read_file(object, &elf);
         hf_elf_close(&elf);
     }
     if (error == 0)

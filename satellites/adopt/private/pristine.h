@@ -15,10 +15,10 @@ struct hf_pristine;
 
 /*
  * Notes the data of an object that was just loaded and routed, of which only constructors have run,
- * and whose file is still there under its name. Result: 0, -ENOTSUP if it cannot be made new
- * (`why` says why: a literal), or another negative errno.
+ * and whose file is still there under its name. Result: 0, -ENOTSUP if it cannot be made new, or
+ * another negative errno.
  */
-int hf_pristine_note(struct hf_pristine **out, const struct link_map *map, const char **why);
+int hf_pristine_note(struct hf_pristine **out, const struct link_map *map);
 
 /* What dlclose() would run, and what dlopen() would do after mapping: between the two the data is
  * made new. Dependencies are finished last and begun first. */
