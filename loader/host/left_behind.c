@@ -78,12 +78,14 @@ static bool gather(struct search *search, int64_t interpreter, const struct hf_h
     size_t position = 0;
     const void *arena;
     while ((arena = hf_arena_owners_next(interpreter, &position)) != NULL) {
-        uint64_t *marks = hf_calloc(arena_size / (16 * 64), sizeof *marks);
-        if (marks == NULL || !add(search, (struct left){.start = (uintptr_t)arena,
-                                                        .size = arena_size,
-                                                        .is_arena = true,
-                                                        .marks = marks}))
+        const struct left one = {.start = (uintptr_t)arena,
+                                 .size = arena_size,
+                                 .is_arena = true,
+                                 .marks = hf_calloc(arena_size / 16 / 64, sizeof *one.marks)};
+        if (one.marks == NULL || !add(search, one)) {
+            hf_free(one.marks);
             return false;
+        }
     }
     if (heap != NULL && hf_heaps()->walk(heap, add_block, search) != 0)
         return false;

@@ -232,6 +232,11 @@ START_TEST(arguments_of_both)
     ck_assert_int_eq(mkfifo(path, 0600), 0);
     ck_assert_int_eq(hf_private_copy(path, copy, sizeof copy), -EINVAL);
     ck_assert_int_eq(hf_private_remove(NULL), -EINVAL);
+    ck_assert_int_eq(hf_private_lend(NULL, directory, 1), -EINVAL);
+    ck_assert_int_eq(hf_private_lend(paths[0], NULL, 1), -EINVAL);
+    ck_assert_int_eq(hf_private_lend(paths[0], directory, 0), -EINVAL);
+    ck_assert_ptr_null(hf_private_reuse(paths[0], 1));
+    ck_assert_ptr_null(hf_private_reuse(NULL, 1));
     /* A relative path. */
     ck_assert_int_eq(chdir(directory), 0);
     ck_assert_int_eq(hf_private_copy(strrchr(paths[0], '/') + 1, copy, sizeof copy), 0);
