@@ -8,7 +8,6 @@
 
 #include "alloc/base/fork_lock.h"
 #include "alloc/heap/internal.h"
-#include "loader/host/domains.h"
 
 #include <pthread.h>
 
@@ -109,9 +108,18 @@ void hf_interpreter_heap_arena(void)
         making.nodes = true;
 }
 
+/* Where the last call returned to; NULL: none reached the hook of the RAW domain. */
+static const void *last_call(void)
+{
+    const void *caller = probe.caller;
+    probe.caller = NULL;
+    return caller;
+}
+
 /* Lets CPython's object allocator ask for such blocks. The calling thread is attached. Where a RAW
  * call of others returns to the same address, as through CPython's debug hooks, the two cannot be
- * told apart, and no interpreter has blocks of its own. */
+ * told apart, and no interpreter has blocks of its own; nor if the object domain is the heap's
+ * (domains.c). */
 static void learn(const struct hf_cpython *cpython)
 {
     struct hf_py_allocator objects;
@@ -120,19 +128,20 @@ static void learn(const struct hf_cpython *cpython)
     atomic_store(&hf_interpreter_heaps, true);
     atomic_store(&probe.thread, pthread_self());
     void *block = objects.malloc(objects.ctx, LARGE);
-    found[MALLOC] = probe.caller;
+    found[MALLOC] = last_call();
     objects.free(objects.ctx, block);
     block = objects.malloc(objects.ctx, SMALL);
     block = block != NULL ? objects.realloc(objects.ctx, block, LARGE) : NULL;
-    found[GROWTH] = probe.caller;
+    found[GROWTH] = last_call();
     objects.free(objects.ctx, block);
     block = objects.calloc(objects.ctx, 1, LARGE);
-    found[CALLOC] = probe.caller;
+    found[CALLOC] = last_call();
     objects.free(objects.ctx, block);
     cpython->raw_free(cpython->raw_malloc(LARGE));
+    const void *others = last_call();
     atomic_store(&probe.thread, 0);
     for (int i = MALLOC; i <= CALLOC; i++)
-        if (found[i] != probe.caller)
+        if (found[i] != others)
             atomic_store(&calls[i], found[i]);
 }
 
@@ -141,13 +150,11 @@ static void learn(const struct hf_cpython *cpython)
 void hf_interpreter_heap_prepare(void)
 {
     const struct hf_heaps_functions *heaps = hf_heaps();
-    const struct hf_cpython *cpython = hf_cpython();
     struct hf_heap *heap;
-    if (heaps == NULL || hf_domain_previous(HF_PY_RAW) == NULL ||
-        hf_domain_previous(HF_PY_OBJECT) != NULL || heaps->make(&heap) != 0)
+    if (heaps == NULL || heaps->make(&heap) != 0)
         return;
-    if (!atomic_load(&hf_interpreter_heaps))
-        learn(cpython);
+    if (calls[MALLOC] == NULL)
+        learn(hf_cpython());
     making.heap = heap;
     making.nodes = false;
     atomic_store(&making.thread, pthread_self());
