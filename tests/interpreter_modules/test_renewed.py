@@ -30,6 +30,7 @@ def copies():
     return len(set(names))
 
 def anonymous():
+    homefree.trim()
     with open("/proc/self/smaps_rollup") as lines:
         return next(int(line.split()[1]) for line in lines if line.startswith("Anonymous:"))
 

@@ -8,7 +8,8 @@ Times are the importing thread's processor time, because the machine may be busy
 memory (smaps_rollup); for the process, all of it, because one more worker costs all of it.
 
 Then what is left of an Executor that imports NumPy, uses it and ends, and how long one takes until
-it has used it, beside a process. The first two cycles do not count. These are wall times.
+it has used it, beside a process. The first two cycles do not count, nor does what homefree.trim()
+gives back. These are wall times.
 
 The exit status is 0 also when a figure is missed, and 1 only when something could not be measured.
 
@@ -88,8 +89,10 @@ def cycle():
 def main(cycles):
     homefree.install()
     cycle(), cycle()
+    homefree.trim()
     before = resident()
     spent = [cycle() for _ in range(cycles)]
+    homefree.trim()
     print([spent, (resident() - before) / cycles])
 
 if __name__ == "__main__":
