@@ -43,6 +43,17 @@ def wait_for(path):
 def add(a, b=1, *, c=0):
     return a + b + c
 
+tasks = []
+
+def begin():
+    tasks.append("begun")
+
+def begun():
+    return len(tasks)
+
+def begin_once(path):
+    open(path, "x").close()
+
 def names(frame):
     return [frame.f_code.co_name, *names(frame.f_back)] if frame else []
 
@@ -113,6 +124,8 @@ with Executor(1) as executor:
     assert type(error) is TypeError, error
     text = "".join(traceback.format_exception(error))
     assert "in cube" in text, text
+    there = f"In interpreter {executor.submit(where).result()}:"
+    assert interpreters.engine() == "threads" or there in text, text
     error = executor.submit(sys.exit, 5).exception()
     assert type(error) is SystemExit and error.code == 5, error
     assert executor.submit(cube, 2).result() == 8
@@ -222,6 +235,47 @@ assert concurrent.futures.wait(waiting, 0).not_done == set()
 """
         )
 
+    @own_gil
+    def test_new_interpreters_after_some_tasks(self):
+        self.fine(
+            """
+with Executor(2, max_tasks_per_child=3) as executor:
+    found = [future.result() for future in [executor.submit(where) for _ in range(30)]]
+times = {one: found.count(one) for one in found}
+assert max(times.values()) <= 3 and len(times) >= 10, times
+assert homefree._homefree.interpreter_current() not in times
+"""
+        )
+
+    @own_gil
+    def test_what_is_left_is_done_by_new_interpreters(self):
+        self.fine(
+            """
+executor = Executor(1, max_tasks_per_child=1, initializer=begin)
+futures = [executor.submit(begun) for _ in range(8)]
+executor.shutdown()
+assert [future.result() for future in futures] == [1] * 8
+"""
+        )
+
+    @own_gil
+    def test_a_new_interpreter_that_cannot_begin_breaks_the_executor(self):
+        self.fine(
+            """
+path = os.path.join(os.path.dirname(__file__), "once")
+executor = Executor(1, max_tasks_per_child=1, initializer=begin_once, initargs=(path,))
+first = executor.submit(where)
+assert first.result() > 0
+try:
+    executor.submit(where).result()
+except interpreters.BrokenInterpreters as error:
+    assert "FileExistsError" in str(error), error
+else:
+    raise AssertionError
+executor.shutdown()
+"""
+        )
+
     def test_ends_without_shutdown(self):
         for end in ("", "del executor", "sys.exit(0)"):
             self.fine(
@@ -290,11 +344,15 @@ for arguments, error in (((0,), ValueError), ((-1,), ValueError), ((5000,), Valu
     except error:
         continue
     raise AssertionError(arguments)
-try:
-    Executor(1, initializer=5)
-    raise AssertionError
-except TypeError:
-    pass
+for keywords, error in (({"initializer": 5}, TypeError),
+                        ({"max_tasks_per_child": 0}, ValueError),
+                        ({"max_tasks_per_child": 2.0}, TypeError),
+                        ({"max_tasks_per_child": True}, TypeError)):
+    try:
+        Executor(1, **keywords)
+    except error:
+        continue
+    raise AssertionError(keywords)
 """
         )
 

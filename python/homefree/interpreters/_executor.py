@@ -25,7 +25,7 @@ import weakref
 from .. import _homefree
 from .._install import install
 from ._crossing import pack, unpack
-from ._inside import BROKEN, DONE, RemoteError, see_own_frames
+from ._inside import BROKEN, DONE, RETIRED, RemoteError, see_own_frames
 from ._prepare import join
 from ._threads import BrokenInterpreters, Pool, break_all, close_all, settle
 
@@ -106,8 +106,13 @@ class _Future(concurrent.futures.Future):
 class _Queue:
     """What an executor and the thread that collects share."""
 
-    def __init__(self, group, count):
-        self.group, self.count = group, count
+    def __init__(self, count, setup, most=None, name_crashes=False):
+        """setup: of _setup(). most: how many tasks an interpreter does before a new one takes its
+        place."""
+        self.count, self.setup, self.most = count, setup, most
+        self.name_crashes = name_crashes
+        self.groups = []  # one for all workers, or one for each, if new ones take their places
+        self.closed = False
         self.work = _homefree.work_new()
         self.futures = {}
         self.broken = None
@@ -117,25 +122,72 @@ class _Queue:
             target=self._collect, name="homefree.interpreters", daemon=False
         )
 
-    def start(self, setup):
+    def make(self):
+        """Makes the interpreters."""
+        try:
+            while len(self.groups) < (1 if self.most is None else self.count):
+                self.groups.append(self._group())
+        except BaseException:
+            self._end()
+            raise
+
+    def _group(self):
+        return _group(self.count if self.most is None else 1, self.name_crashes)
+
+    def _end(self):
+        for group in self.groups:
+            if group is not None:
+                _homefree.interpreters_end(group, 10_000)
+
+    def start(self):
         """Starts all threads; without them, the interpreters are ended again."""
         try:
             self.thread.start()
         except BaseException:
-            _homefree.interpreters_end(self.group, 10_000)
+            self._end()
             raise
         try:
             for index in range(self.count):
-                _homefree.work_start(self.work, self.group, index, setup)
+                self._begin(index)
         except BaseException:
             self.close()
             self.thread.join()
             raise
 
-    def start_in(self, interpreters, setup):
+    def _begin(self, index):
+        alone = self.most is not None
+        setup = pickle.dumps((*self.setup, (index, self.most) if alone else None), 5)
+        group, place = (self.groups[index], 0) if alone else (self.groups[0], index)
+        _homefree.work_start(self.work, group, place, setup)
+
+    def _retire(self, index):
+        """An interpreter has done as many tasks as it may. A thread of its own makes the next one,
+        which takes a moment, and counts as a worker meanwhile."""
+        _homefree.work_expect(self.work)
+        try:
+            thread = threading.Thread(target=self._renew, args=(index,))
+            thread.start()
+            self.threads.append(thread)
+        except BaseException as error:
+            _homefree.work_left(self.work, str(error))
+
+    def _renew(self, index):
+        why = None
+        try:
+            group, self.groups[index] = self.groups[index], None
+            _homefree.interpreters_end(group, 10_000)
+            if self.futures or not self.closed:
+                self.groups[index] = self._group()
+                self._begin(index)
+        except Exception as error:
+            why = str(error)
+        _homefree.work_left(self.work, why)
+
+    def start_in(self, interpreters):
         """Works in interpreters of others, each on a thread of this one."""
         self.thread.start()
         try:
+            setup = pickle.dumps((*self.setup, None), 5)
             for interpreter in interpreters:
                 self._begin_in(interpreter, setup)
         except BaseException:
@@ -174,6 +226,7 @@ class _Queue:
                 future._cancelled()
 
     def close(self):
+        self.closed = True
         _homefree.work_close(self.work)
 
     def _break(self, why):
@@ -185,6 +238,9 @@ class _Queue:
             settle(future.set_exception, BrokenInterpreters(why))
 
     def _complete(self, number, outcome, pickled, buffers):
+        if outcome == RETIRED:
+            self._retire(number)
+            return
         if outcome == BROKEN:
             self._break(f"an interpreter is lost: {bytes(pickled).decode('utf-8', 'replace')}")
             return
@@ -218,8 +274,7 @@ class _Queue:
         # One of them may have the last reference to its interpreter, which it then ends.
         for thread in self.threads:
             thread.join()
-        if self.group is not None:
-            _homefree.interpreters_end(self.group, 10_000)
+        self._end()
         self.ended.set()
 
 
@@ -283,7 +338,7 @@ def _main_module():
 
 def _setup(initializer, initargs):
     made = None if initializer is None else pickle.dumps((initializer, tuple(initargs)), 5)
-    return pickle.dumps((_main_module(), sys.path, made), 5)
+    return _main_module(), list(sys.path), made
 
 
 def _warm_pickle():
@@ -341,6 +396,17 @@ def _idle(interpreters, max_workers):
     return found
 
 
+def _check_tasks(most, interpreters):
+    if most is None:
+        return
+    if isinstance(most, bool) or not isinstance(most, int):
+        raise TypeError(f"max_tasks_per_child must be an int, not {type(most).__name__}")
+    if most < 1:
+        raise ValueError(f"max_tasks_per_child must be at least 1, not {most}")
+    if interpreters is not None:
+        raise TypeError("max_tasks_per_child and interpreters exclude each other")
+
+
 def _not_started(error):
     return RuntimeError(f"homefree.interpreters: the threads could not be started: {error}")
 
@@ -364,6 +430,10 @@ class Executor(concurrent.futures.Executor):
     SIGABRT does that, after the one that was there before, until the executor has ended. Not with
     `interpreters`, nor in a free-threaded CPython.
 
+    max_tasks_per_child: after so many tasks, a new interpreter takes the place of one, as with
+    ProcessPoolExecutor: what tasks leave behind in modules' globals, caches and leaks ends with it.
+    None: never. Nor in a free-threaded CPython.
+
     In a free-threaded CPython calls run on threads of this interpreter. Nothing is pickled:
     functions, arguments and results are the caller's own objects, and modules and their globals are
     shared, so what calls change needs locks, or an object for each thread: a Replica, or what the
@@ -382,6 +452,7 @@ class Executor(concurrent.futures.Executor):
         initargs: tuple[Any, ...] = (),
         interpreters: Iterable[Any] | None = None,
         name_crashes: bool = False,
+        max_tasks_per_child: int | None = None,
     ) -> None:
         if interpreters is not None:
             interpreters = _idle(interpreters, max_workers)
@@ -394,6 +465,7 @@ class Executor(concurrent.futures.Executor):
             raise ValueError(f"max_workers must be from 1 to 1024, not {max_workers}")
         if initializer is not None and not callable(initializer):
             raise TypeError("initializer must be callable")
+        _check_tasks(max_tasks_per_child, interpreters)
         self._queue = self._threads = None
         if engine() == "threads" and interpreters is None:
             install()
@@ -409,16 +481,17 @@ class Executor(concurrent.futures.Executor):
         see_own_frames()
         install()
         _warm_pickle()
-        group = None if interpreters is not None else _group(max_workers, name_crashes)
+        queue = _Queue(max_workers, setup, max_tasks_per_child, name_crashes)
+        if interpreters is None:
+            queue.make()
         # What this module and an interpreter's copy of it both call the main module.
         sys.modules.setdefault("__mp_main__", sys.modules["__main__"])
         self._numbers = itertools.count(1)
-        queue = _Queue(group, max_workers)
         try:
             if interpreters is None:
-                queue.start(setup)
+                queue.start()
             else:
-                queue.start_in(interpreters, setup)
+                queue.start_in(interpreters)
         except (OSError, RuntimeError) as error:
             raise _not_started(error) from None
         self._queue = queue

@@ -25,8 +25,9 @@ __all__ = [
     "work",
 ]
 
-# Outcomes of a task; _homefree's work.c has the last one too.
-DONE, RAISED, BROKEN = 0, 1, 2
+# Outcomes of a task, and what else a worker has to say; _homefree's work.c has BROKEN, too. A
+# worker that has done as many tasks as it may is RETIRED, and gives its index.
+DONE, RAISED, BROKEN, RETIRED = 0, 1, 2, 3
 
 
 class RemoteError(Exception):
@@ -128,6 +129,7 @@ def _describe(error):
     kind = type(error)
     name = _attempt(lambda: f"{kind.__module__}.{kind.__qualname__}", "an exception")
     text = _attempt(lambda: "".join(traceback.format_exception(error)), name)
+    text = f"In interpreter {_homefree.interpreter_current()}:\n{text}"
     pickled = _attempt(lambda: pickle.dumps(error, 5), None)
     # str() may return an object of a subclass, which need not be picklable.
     message = _attempt(lambda: str.__str__(str(error)), "its str() failed")
@@ -135,18 +137,21 @@ def _describe(error):
 
 
 def work(queue, setup):
-    """Does the tasks of a queue until it is closed. setup: the pickle of (main module, path, the
-    pickle of (initializer, arguments) or None)."""
+    """Does the tasks of a queue until it is closed, or as many as it may. setup: the pickle of
+    (main module, path, the pickle of (initializer, arguments) or None, (index, how many) or
+    None)."""
     global _main
     take, give = _homefree.work_take, _homefree.work_give
-    _main, sys.path[:], initializer = pickle.loads(setup)
+    _main, sys.path[:], initializer, turn = pickle.loads(setup)
+    index, left = turn or (None, -1)
     if initializer is not None:
         function, arguments = _unpack(initializer, ())
         function(*arguments)
-    while True:
+    while left != 0:
         task = take(queue)
         if task is None:
             return
+        left -= 1
         number, pickled, buffers = task
         task = None
         try:
@@ -167,3 +172,4 @@ def work(queue, setup):
         parts = None
         if _replicas:
             sweep()
+    give(queue, index, RETIRED, b"", [])

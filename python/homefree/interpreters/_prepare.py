@@ -65,6 +65,6 @@ def join(address, setup):
     """Does the tasks of the queue at an address, in an interpreter of others, until it is closed.
     What the interpreter has on its path comes first."""
     prepare()
-    main, path, initializer = pickle.loads(setup)
+    main, path, *rest = pickle.loads(setup)
     path = [*sys.path, *(directory for directory in path if directory not in sys.path)]
-    work(_homefree.work_join(address), pickle.dumps((main, path, initializer), 5))
+    work(_homefree.work_join(address), pickle.dumps((main, path, *rest), 5))
