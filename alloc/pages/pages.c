@@ -282,6 +282,8 @@ static void start_on_another_stack(void)
     (void)hf_region_unmap(stack, STACK);
 }
 
+static bool could_not_start; /* atomic */
+
 static bool start(void)
 {
     if (HF_LIKELY(has_started()))
@@ -293,6 +295,7 @@ static bool start(void)
         hf_je_malloc_message = say_nothing;
         start_on_another_stack();
     }
+    __atomic_store_n(&could_not_start, !started, __ATOMIC_RELAXED);
     pthread_mutex_unlock(&start_lock);
     errno = saved_errno;
     return started;
@@ -323,9 +326,10 @@ void hf_pages_leave(void)
 
 /* ---- the first pages ---- */
 
-/* Each of them is handed out, but the first, so that what lies in front of any block is the heap's.
- * What comes back loses its memory. It is handed out again if nothing behind it is in use: a
- * process that gets no memory any more, so that jemalloc cannot start, has nothing else. */
+/* Each of them is handed out once, but the first, so that what lies in front of any block is the
+ * heap's. What comes back loses its memory, and only addresses are lost. But a process that gets no
+ * memory, so that jemalloc could not start, has nothing else: there, what comes back is handed out
+ * again if nothing behind it is in use. */
 #define FIRST HF_PAGE_2M
 static uintptr_t first_pages, first_next; /* the second one atomic */
 
@@ -352,7 +356,7 @@ static void give_first(char *at, size_t size)
     uintptr_t next = (uintptr_t)at + size;
     const bool fresh = madvise(at, size, MADV_DONTNEED) == 0;
     __atomic_sub_fetch(&mapped, size, __ATOMIC_RELAXED);
-    if (fresh)
+    if (fresh && HF_UNLIKELY(__atomic_load_n(&could_not_start, __ATOMIC_RELAXED)))
         (void)__atomic_compare_exchange_n(&first_next, &next, (uintptr_t)at, false,
                                           __ATOMIC_RELEASE, __ATOMIC_RELAXED);
 }
