@@ -381,7 +381,7 @@ END_TEST
 /* ---- threads, processes ---- */
 
 enum { THREADS = 10, TURNS = 20000, SLOTS = 32 };
-static void *_Atomic exchanged[256];
+static void *exchanged[256];
 
 /* Each thread frees what others allocated, too. */
 static void *storm(void *argument)
