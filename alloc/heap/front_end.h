@@ -251,6 +251,9 @@ void *hf_limited_malloc(unsigned limit, size_t size, void *(*slow)(unsigned limi
 /* Makes a live block count, unless it does so for some limit. False: it would be above the limit,
  * and nothing has changed; not with `force`. */
 bool hf_limited_claim(unsigned limit, const void *ptr, bool force);
+/* How much more it counts once an object of the limit has resized the block; 0 if the block does
+ * not grow, or stays another limit's, or is none of the heap's. */
+uint64_t hf_limited_growth(unsigned limit, const void *ptr, size_t size);
 
 /* For fork (start/fork_handlers.c). hf_heap_catch_up() performs the work deferred while the gate
  * was closed, unless it is closed again; hf_heap_reset_in_child() is called in a child with the

@@ -174,6 +174,18 @@ bool hf_limited_resize_begin(struct hf_limited_resize *resize, const void *ptr, 
     return true;
 }
 
+uint64_t hf_limited_growth(unsigned limit, const void *ptr, size_t size)
+{
+    uint64_t bytes;
+    if (!hf_has_entry(ptr))
+        return 0;
+    const int whose = limit_of(ptr, &bytes);
+    const uint64_t then = size <= PTRDIFF_MAX ? bytes_for(size) : size;
+    if (then <= bytes || bytes == 0 || (whose >= 0 && (unsigned)whose != limit))
+        return 0;
+    return whose >= 0 ? then - bytes : then;
+}
+
 void hf_limited_resize_end(const struct hf_limited_resize *resize, const void *block)
 {
     uint64_t bytes;

@@ -81,7 +81,7 @@ static const struct {
     {"adopted_heap_new", HF_LIMIT_THROWS},
     {"adopted_realloc", HF_LIMIT_RESIZE},
     {"adopted_reallocarray", HF_LIMIT_RESIZE_ARRAY},
-    {"adopted_reallocf", HF_LIMIT_RESIZE},
+    {"adopted_reallocf", HF_LIMIT_RESIZE_OR_FREE},
     {"adopted_realloc_aligned", HF_LIMIT_RESIZE},
     {"adopted_rezalloc", HF_LIMIT_RESIZE},
     {"adopted_recalloc", HF_LIMIT_RESIZE_ARRAY},

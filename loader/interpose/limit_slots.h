@@ -19,10 +19,11 @@ enum hf_limit_kind {
     HF_LIMIT_OUT,    /* stores the block where the first argument points to: 0, or an errno */
     HF_LIMIT_THROWS, /* as operator new */
     /* Returns the block, or NULL; takes one, or NULL, and its new size. The rest comes later. */
-    HF_LIMIT_RESIZE,           /* (block, size) */
-    HF_LIMIT_RESIZE_ARRAY,     /* (block, count, size) */
-    HF_LIMIT_HEAP_RESIZE,      /* (heap, block, size) */
-    HF_LIMIT_HEAP_RESIZE_ARRAY /* (heap, block, count, size) */
+    HF_LIMIT_RESIZE,            /* (block, size) */
+    HF_LIMIT_RESIZE_ARRAY,      /* (block, count, size) */
+    HF_LIMIT_HEAP_RESIZE,       /* (heap, block, size) */
+    HF_LIMIT_HEAP_RESIZE_ARRAY, /* (heap, block, count, size) */
+    HF_LIMIT_RESIZE_OR_FREE     /* (block, size); a block that cannot be resized is freed */
 };
 
 /* What is done with slots. The functions must not allocate. */

@@ -22,6 +22,7 @@ static const struct hf_limits_core core_functions = {
     .close = hf_limited_close,
     .malloc_limited = hf_limited_malloc,
     .claim = hf_limited_claim,
+    .growth = hf_limited_growth,
     .malloc = hf_malloc,
     .free = hf_free,
     .usable_size = hf_usable_size,

@@ -20,6 +20,7 @@ struct hf_limits_core {
     void *(*malloc_limited)(unsigned limit, size_t size,
                             void *(*slow)(unsigned limit, size_t size));
     bool (*claim)(unsigned limit, const void *ptr, bool force);
+    uint64_t (*growth)(unsigned limit, const void *ptr, size_t size);
     void *(*malloc)(size_t size);
     void (*free)(void *ptr);
     size_t (*usable_size)(const void *ptr);

@@ -77,8 +77,8 @@ static void *block_of(unsigned kind, uintptr_t result, uintptr_t first)
 }
 
 /* The block that is resized, and its new size; NULL if there is none. */
-static const void *resized_block(unsigned kind, uintptr_t a, uintptr_t b, uintptr_t c, uintptr_t d,
-                                 size_t *size)
+static void *resized_block(unsigned kind, uintptr_t a, uintptr_t b, uintptr_t c, uintptr_t d,
+                           size_t *size)
 {
     const bool heap = kind == HF_LIMIT_HEAP_RESIZE || kind == HF_LIMIT_HEAP_RESIZE_ARRAY;
     if (kind < HF_LIMIT_RESIZE)
@@ -87,7 +87,7 @@ static const void *resized_block(unsigned kind, uintptr_t a, uintptr_t b, uintpt
     if ((kind == HF_LIMIT_RESIZE_ARRAY || kind == HF_LIMIT_HEAP_RESIZE_ARRAY) &&
         __builtin_mul_overflow(*size, heap ? d : c, size))
         *size = SIZE_MAX;
-    return (const void *)(heap ? b : a);
+    return (void *)(heap ? b : a);
 }
 
 /* The call returned no block: by how much it would have been above the limit; 0 if that was not
@@ -111,30 +111,37 @@ static __attribute__((noinline)) uintptr_t count_other(const struct place *place
         return function(a, b, c, d);
     const int saved_errno = errno;
     size_t size = 0;
-    const void *before = resized_block(kind, a, b, c, d, &size);
+    void *before = resized_block(kind, a, b, c, d, &size);
     for (bool again = false;;) {
-        if (before != NULL)
-            errno = 0; /* or an older one would be taken for this call's */
-        const uintptr_t result = function(a, b, c, d);
-        void *block = block_of(kind, result, a);
-        const bool counted = block != NULL && core->claim(limit, block, before != NULL);
-        const uint64_t asked = counted         ? 0
-                               : block != NULL ? core->usable_size(block)
-                                               : missing(before, size);
-        if (before != NULL && errno == 0)
-            errno = saved_errno;
-        if (counted)
-            hf_policy_counted(limit, block);
-        if (asked == 0)
-            return result;
+        uint64_t asked = before != NULL ? core->growth(limit, before, size) : 0;
+        const bool called = asked == 0 || hf_policy_fits(limit, asked);
+        void *block = NULL;
+        if (called) {
+            if (before != NULL)
+                errno = 0; /* or an older one would be taken for this call's */
+            const uintptr_t result = function(a, b, c, d);
+            block = block_of(kind, result, a);
+            const bool counted = block != NULL && core->claim(limit, block, before != NULL);
+            asked = counted || (before != NULL && kind == HF_LIMIT_RESIZE_OR_FREE) ? 0
+                    : block != NULL ? core->usable_size(block)
+                                    : missing(before, size);
+            if (before != NULL && errno == 0)
+                errno = saved_errno;
+            if (counted)
+                hf_policy_counted(limit, block);
+            if (asked == 0)
+                return result;
+        }
         if (block != NULL)
             core->free(block);
         if (!again && hf_policy_exceeded(limit, asked)) {
             again = true;
             continue;
         }
-        if (before == NULL)
+        if (before == NULL || !called)
             (void)refuse(limit); /* otherwise the heap has counted it */
+        if (kind == HF_LIMIT_RESIZE_OR_FREE)
+            core->free(before);
         errno = ENOMEM;
         if (kind != HF_LIMIT_THROWS)
             return kind == HF_LIMIT_OUT ? ENOMEM : 0;

@@ -14,9 +14,9 @@
  * objects that are linked with the shim, or adopted (homefree/adopt.h); in whole-process mode all
  * are. A block counts from the call that allocates it until it is freed, whoever frees it, on
  * whatever thread, and realloc() of any object resizes it within the limit. What an object
- * allocated before its limit began does not count, nor what libc's functions return that make text
- * (asprintf, getline, realpath), nor what the object gets from mmap() or from another object's
- * functions.
+ * allocated before its limit began, or gets from another object's functions, does not count, until
+ * it resizes it. What libc's functions return that make text (asprintf, getline, realpath) and what
+ * the object gets from mmap() does not count either.
  *
  * The count is exact, but that each thread may have a page of 4 KiB at hand, which counts already.
  * It is never too low. Objects without a limit, and processes without one, have no instruction for

@@ -30,6 +30,21 @@ void *library_realloc(void *block, size_t size)
     return realloc(block, size);
 }
 
+#ifdef WITH_SHIM
+/* mimalloc's, as an adopted copy calls it. */
+extern void *hf_adopted_reallocf(void *block, size_t size);
+
+void *library_reallocf(void *block, size_t size)
+{
+    return hf_adopted_reallocf(block, size);
+}
+#else
+void *library_reallocf(void *block, size_t size)
+{
+    return realloc(block, size);
+}
+#endif
+
 char *library_strdup(const char *text)
 {
     return strdup(text);

@@ -15,6 +15,7 @@ void *library_malloc(size_t size);
 void *library_calloc(size_t size);
 void *library_aligned(size_t alignment, size_t size);
 void *library_realloc(void *block, size_t size);
+void *library_reallocf(void *block, size_t size);
 char *library_strdup(const char *text);
 void library_free(void *block);
 /* The block; 1 in place of it if std::bad_alloc came. */

@@ -25,6 +25,7 @@ static struct library {
     void *(*calloc)(size_t size);
     void *(*aligned)(size_t alignment, size_t size);
     void *(*realloc)(void *block, size_t size);
+    void *(*reallocf)(void *block, size_t size);
     char *(*strdup)(const char *text);
     void (*free)(void *block);
     void *(*new)(size_t size);
@@ -51,6 +52,7 @@ static struct library open_library(const char *path)
     FIND(calloc);
     FIND(aligned);
     FIND(realloc);
+    FIND(reallocf);
     FIND(strdup);
     FIND(free);
     FIND(new);
@@ -169,6 +171,60 @@ START_TEST(test_others_do_not_count)
     old = hf_realloc(old, 20);
     assert_used(limit, bytes_of(old, 20));
     hf_free(old);
+    assert_used(limit, 0);
+    ck_assert_int_eq(hf_limit_end(limit), 0);
+}
+END_TEST
+
+/* What others allocated, or the library before its limit, grows below the limit alone. */
+START_TEST(test_other_blocks_grow_within_the_limit)
+{
+    static const size_t sizes[] = {100, 50000};
+    library = open_library(library_path);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        char *old = library.malloc(sizes[i]);
+        memset(old, 'x', sizes[i]);
+        struct hf_limit *limit = begin(MIB);
+        errno = 0;
+        ck_assert_ptr_null(library.realloc(old, 2 * MIB));
+        ck_assert_int_eq(errno, ENOMEM);
+        ck_assert_ptr_null(library.realloc(old, SIZE_MAX));
+        ck_assert_uint_eq(state_of(limit).refused, 2);
+        ck_assert_int_eq(old[sizes[i] - 1], 'x');
+        assert_used(limit, 0);
+        ck_assert_int_eq(hf_limit_set(limit, 0), 0);
+        old = library.realloc(old, sizes[i] / 2); /* it does not grow */
+        ck_assert_ptr_nonnull(old);
+        assert_used(limit, bytes_of(old, sizes[i] / 2));
+        ck_assert_int_eq(hf_limit_set(limit, MIB), 0);
+        library.free(old);
+        old = library.realloc(hf_malloc(sizes[i]), MIB / 2);
+        assert_used(limit, bytes_of(old, MIB / 2));
+        hf_free(old);
+        ck_assert_int_eq(hf_limit_end(limit), 0);
+    }
+}
+END_TEST
+
+/* A function that frees a block when it refuses to resize it is called once. */
+START_TEST(test_a_refused_reallocf_frees_the_block)
+{
+    struct hf_limit *limit = begin(MIB);
+    ck_assert_ptr_null(library.reallocf(NULL, 2 * MIB));
+    void *block = library.reallocf(NULL, 1000);
+    block = library.reallocf(block, MIB / 2);
+    assert_used(limit, bytes_of(block, MIB / 2));
+    ck_assert_ptr_null(library.reallocf(block, 2 * MIB));
+    assert_used(limit, 0);
+    block = library.malloc(100);
+    ck_assert_ptr_null(library.reallocf(block, SIZE_MAX));
+    ck_assert_ptr_null(library.reallocf(hf_malloc(100), 2 * MIB));
+    assert_used(limit, 0);
+    ck_assert_uint_eq(state_of(limit).refused, 4);
+    /* Near the limit, the heap may refuse what seemed to fit. */
+    block = library.malloc(100);
+    ck_assert_int_eq(hf_limit_set(limit, HF_LIMIT_NONE), 0);
+    ck_assert_ptr_null(library.reallocf(block, PTRDIFF_MAX));
     assert_used(limit, 0);
     ck_assert_int_eq(hf_limit_end(limit), 0);
 }
@@ -609,6 +665,7 @@ int main(int count, char **arguments)
     TAKE_ARGUMENTS(&library_path, &other_path, &plain_path);
     return RUN_SUITE(
         test_everything_counts_until_it_is_freed, test_others_do_not_count,
+        test_other_blocks_grow_within_the_limit, test_a_refused_reallocf_frees_the_block,
         test_an_ended_limit_leaves_nothing, test_what_is_above_is_refused,
         test_a_refused_realloc_leaves_the_block, test_a_limit_of_nothing_and_one_that_changes,
         test_a_callback_is_told_once, test_a_warning_refuses_nothing, test_a_callback_makes_room,
