@@ -6,7 +6,9 @@ State: the handles that are in force, whose threads a forked child starts again.
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import math
 import os
 import re
 import sys
@@ -49,10 +51,12 @@ def _bytes(size: int | str | None) -> int:
         found = _SIZE.fullmatch(size.strip())
         if found is None:
             raise ValueError(f'limit(): a size is wanted, such as "2G", not {size!r}')
-        return min(int(float(found[1]) * 1024 ** " KMGT".index(found[2].upper() or " ")), _NONE)
-    if size < 0:
-        raise ValueError(f"limit(): a size must not be negative, as {size!r} is")
-    return min(int(size), _NONE)
+        size = float(found[1]) * 1024 ** " KMGT".index(found[2].upper() or " ")
+    if not isinstance(size, (int, float)):
+        raise TypeError(f"limit(): a size is bytes or text, not {type(size).__name__}")
+    if size < 0 or math.isnan(size):
+        raise ValueError(f"limit(): a size must not be negative or NaN, as {size!r} is")
+    return int(min(size, _NONE))
 
 
 # ---- whose objects ----
@@ -123,7 +127,11 @@ class Limit:
         self._last: tuple[Any, ...] = ()
         _in_force.add(self)
         if mode == _MODES.index("trim"):
-            self._start_thread()
+            try:
+                self._start_thread()
+            except RuntimeError:
+                self.close()
+                raise
 
     def _start_thread(self) -> None:
         threading.Thread(
@@ -143,13 +151,19 @@ class Limit:
         if self._callback is not None:
             try:
                 self._callback(self)
-            except Exception:
+            except BaseException as error:
+                # Whoever allocates, and the limit's own thread, go on after sys.exit(), too.
+                if not waits and not isinstance(error, Exception):
+                    raise
                 arguments = (*sys.exc_info(), threading.current_thread())
                 threading.excepthook(threading.ExceptHookArgs(arguments))
 
     def _state(self) -> tuple[Any, ...]:
         limit = self._limit
-        return _homefree.limit_read(limit) if limit is not None else self._last
+        if limit is not None:
+            with contextlib.suppress(OSError):  # another thread closes it
+                return _homefree.limit_read(limit)
+        return self._last
 
     @property
     def name(self) -> str:
@@ -164,9 +178,14 @@ class Limit:
 
     @limit.setter
     def limit(self, size: int | str | None) -> None:
-        if self._limit is None:
-            raise ValueError("limit(): this one is closed")
-        _homefree.limit_set(self._limit, _bytes(size))
+        limit = self._limit
+        try:
+            if limit is not None:
+                _homefree.limit_set(limit, _bytes(size))
+                return
+        except OSError:  # another thread has closed it
+            pass
+        raise ValueError("limit(): this one is closed")
 
     @property
     def used(self) -> int:
@@ -200,9 +219,9 @@ class Limit:
 
     def close(self) -> None:
         """Ends the limit. What it knew last can still be read. A second call does nothing."""
-        limit, self._limit = self._limit, None
+        limit = self._limit
         if limit is not None:
-            self._last = _homefree.limit_read(limit)
+            self._last, self._limit = self._state(), None
             _in_force.discard(self)
             _homefree.limit_end(limit)
 
@@ -259,8 +278,11 @@ def _in_child() -> None:
     for limit in list(_in_force):
         if limit._limit is not None:
             _homefree.limit_in_child(limit._limit)
-            if limit.on == "trim":
-                limit._start_thread()
+            if limit._mode == _MODES.index("trim"):
+                try:
+                    limit._start_thread()
+                except RuntimeError as error:
+                    print(f"homefree: no callbacks of {limit!r} here: {error}", file=sys.stderr)
 
 
 os.register_at_fork(after_in_child=_in_child)
@@ -304,8 +326,9 @@ def limit(
     close(). It lasts until it is closed, whether or not somebody keeps it.
 
     RuntimeError, with a remedy, if no object is loaded, or none allocates from the heap, or one
-    has a limit already, or there are 16; ValueError for another size or `on`. Threads: any. Fork:
-    the child has the limits. Since 1.0.
+    has a limit already, or there are 16, or there can be no thread for "trim"; ValueError for
+    another size or `on`. A subinterpreter has limits with "raise" and without a callback, until it
+    ends; others are a RuntimeError there. Threads: any. Fork: the child has the limits. Since 1.0.
     """
     if on not in _MODES:
         raise ValueError(f'limit(): on must be "raise", "warn" or "trim", not {on!r}')

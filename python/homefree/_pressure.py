@@ -50,7 +50,7 @@ class PressureHandle:
         while (seen := _homefree.pressure_wait(watch)) is not None:
             try:
                 self._callback(trim(), Pressure(*seen))
-            except Exception:
+            except BaseException:  # sys.exit() ends no more than the call
                 arguments = (*sys.exc_info(), threading.current_thread())
                 threading.excepthook(threading.ExceptHookArgs(arguments))
 

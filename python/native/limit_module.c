@@ -139,8 +139,9 @@ static void reached(void *context, const struct hf_limit_state *state, uint64_t 
 static int end_limit(struct record *record)
 {
     int error;
-    struct hf_limit *limit = record->limit;
-    record->limit = NULL;
+    struct hf_limit *limit = __atomic_exchange_n(&record->limit, NULL, __ATOMIC_ACQ_REL);
+    if (limit == NULL)
+        return 0;
     pthread_mutex_lock(&record->lock);
     record->ended = true;
     pthread_cond_broadcast(&record->changed);
@@ -178,6 +179,13 @@ static PyObject *limit_begin(PyObject *module, PyObject *arguments)
     (void)module;
     if (!PyArg_ParseTuple(arguments, "yKIyO", &path, &bytes, &options.mode, &name, &told))
         return NULL;
+    /* Pending calls are the main interpreter's, and a subinterpreter may have no daemon threads. */
+    if (told != Py_None && PyInterpreterState_GetID(PyInterpreterState_Get()) != 0) {
+        PyErr_SetString(PyExc_RuntimeError,
+                        "limit(): only the main interpreter has callbacks, on=\"warn\" and "
+                        "on=\"trim\": call it there, for the whole process");
+        return NULL;
+    }
     struct record *record = calloc(1, sizeof *record);
     if (record == NULL)
         return PyErr_NoMemory();
@@ -285,11 +293,9 @@ static PyObject *limit_end(PyObject *module, PyObject *capsule)
     struct record *record = record_of(capsule);
     if (record == NULL)
         return NULL;
-    if (record->limit != NULL) {
-        const int error = end_limit(record);
-        if (error != 0)
-            return failed(error);
-    }
+    const int error = end_limit(record);
+    if (error != 0)
+        return failed(error);
     Py_RETURN_NONE;
 }
 

@@ -75,6 +75,11 @@ class Limit(support.TestCase):
             assert "size" in why({TAKER!r}, "2X") and "negative" in why({TAKER!r}, -1)
             assert '"raise", "warn" or "trim"' in why({TAKER!r}, 1, on="die")
             assert "function" in why({TAKER!r}, 1, callback=3)
+            assert "NaN" in why({TAKER!r}, float("nan"))
+            assert "not list" in why({TAKER!r}, [1]), why({TAKER!r}, [1])
+            for most in (float("inf"), 1 << 70, "9" * 400):
+                with homefree.limit({TAKER!r}, most) as limit:
+                    assert limit.limit is None
             first = homefree.limit({TAKER!r}, 10)
             assert "close() that first" in why({TAKER!r}, 1)
             first.close()
@@ -157,6 +162,96 @@ class Limit(support.TestCase):
                     for _ in range(100):
                         pass
             assert [each.exc_type for each in seen] == 2 * [LookupError]
+            """
+        )
+
+    def test_exit_in_a_callback(self):
+        """It ends neither the thread that allocates nor the limit's own."""
+        self.inside(
+            f"""
+            calls = []
+            def leave(limit):
+                calls.append(threading.current_thread().name)
+                raise SystemExit
+            limit = homefree.limit({TAKER!r}, MIB, on="trim", callback=leave)
+            for turn in range(3):
+                for try_it in (lambda: malloc_bare(2 * MIB) is None, lambda: refused(2 * MIB)):
+                    assert try_it()
+                    kept = take(MIB // 2)
+                    del kept
+            assert len(calls) == 6, calls
+            """
+        )
+
+    def test_who_reads_while_another_closes(self):
+        self.inside(
+            f"""
+            shared, errors, stop = [homefree.limit({TAKER!r}, MIB)], [], False
+            def look():
+                while not stop:
+                    try:
+                        limit = shared[0]
+                        repr(limit)
+                        assert (limit.limit, limit.refused) == (MIB, 0), limit
+                    except Exception as error:
+                        errors.append(error)
+            threads = [threading.Thread(target=look) for _ in range(4)]
+            sys.setswitchinterval(1e-6)
+            for thread in threads: thread.start()
+            for _ in range(300):
+                take(100)
+                shared[0].close()
+                shared[0] = homefree.limit({TAKER!r}, MIB)
+            stop = True
+            for thread in threads: thread.join()
+            assert not errors, errors
+            """
+        )
+
+    def test_no_thread_no_limit(self):
+        """A limit that cannot have its thread is none."""
+        self.inside(
+            f"""
+            def fail(*unused, **more):
+                raise RuntimeError("can't start new thread")
+            start, threading.Thread.start = threading.Thread.start, fail
+            try:
+                homefree.limit({TAKER!r}, MIB, on="trim")
+            except RuntimeError as error:
+                assert "new thread" in str(error)
+            else:
+                raise AssertionError
+            threading.Thread.start = start
+            assert homefree.limits() == [] and not refused(2 * MIB)
+            homefree.limit({TAKER!r}, MIB, on="trim").close()
+            """
+        )
+
+    def test_a_subinterpreter(self):
+        """Has limits, but no callbacks: the main interpreter would call them."""
+        self.inside(
+            f"""
+            try:
+                import _interpreters as interpreters
+            except ImportError:
+                import _xxsubinterpreters as interpreters
+            code = '''if True:
+                import homefree
+                for more in ({{"callback": print}}, {{"on": "warn"}}, {{"on": "trim"}}):
+                    try:
+                        homefree.limit({TAKER!r}, 1 << 20, **more)
+                    except RuntimeError as error:
+                        assert "main interpreter" in str(error), error
+                    else:
+                        raise AssertionError
+                assert homefree.limits() == []
+                limit = homefree.limit({TAKER!r}, 1 << 20)
+            '''
+            made = interpreters.create()
+            assert interpreters.run_string(made, code) is None
+            assert refused(2 * MIB)
+            interpreters.destroy(made)
+            assert not refused(2 * MIB)
             """
         )
 
