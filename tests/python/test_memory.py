@@ -42,6 +42,16 @@ assert homefree.memory()["asked"] == []
 """)
 
     @support.without_gil
+    def test_little_memory(self):
+        """No more room is taken than what is read needs."""
+        self.memory("""
+import resource
+now = resource.getrlimit(resource.RLIMIT_DATA)
+data = int(open("/proc/self/status").read().split("VmData:")[1].split()[0]) * 1024
+resource.setrlimit(resource.RLIMIT_DATA, (data + 100 * MIB, now[1]))
+assert homefree.memory()["resident"] > 0
+""")
+
     def test_pools(self):
         self.memory("""
 before = row(sums(homefree.memory()), "pymalloc")

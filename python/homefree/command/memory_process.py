@@ -16,6 +16,7 @@ from collections import namedtuple
 
 PAGE = os.sysconf("SC_PAGESIZE")
 _SMAPS_MOST = 1 << 28
+_PART = 1 << 20  # file.read() has room for all that it is asked for
 _PAGES_AT_ONCE = 1 << 17
 _PRESENT = bytes(128) + b"\1" * 128  # by the top byte of an entry, whose top bit says so
 _HEADER = rb"^([0-9a-f]+)-([0-9a-f]+) (....) ([0-9a-f]+) ([0-9a-f]+:[0-9a-f]+) (\d+)[ \t]*(.*)$"
@@ -129,7 +130,11 @@ class Process:
         """The bytes of one of its files. OSError."""
         flags = os.O_RDONLY | os.O_CLOEXEC
         with open(os.open(name, flags, dir_fd=self._directory), "rb") as file:
-            return file.read(most)
+            parts = []
+            while most > 0 and (part := file.read(min(most, _PART))):
+                parts.append(part)
+                most -= len(part)
+            return b"".join(parts)
 
     def status(self):
         """{name: value}, both as /proc/PID/status has them; empty if it cannot be read."""
