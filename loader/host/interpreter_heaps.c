@@ -41,6 +41,7 @@ static struct {
 static struct {
     _Atomic int64_t interpreter; /* 0: free; the main interpreter has no heap of its own */
     struct hf_heap *heap;        /* written before the number */
+    bool is_kept;                /* under the lock */
 } slots[SLOTS];
 static pthread_mutex_t HF_FORK_LOCK lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -168,19 +169,32 @@ void hf_interpreter_heap_begin(int64_t interpreter)
     const size_t at = interpreter > 0 ? place_of(interpreter, 0) : SLOTS;
     if (at < SLOTS) {
         slots[at].heap = making.heap;
+        slots[at].is_kept = false;
         atomic_store_explicit(&slots[at].interpreter, interpreter, memory_order_release);
     }
     pthread_mutex_unlock(&lock);
     atomic_store(&making.thread, 0);
 }
 
-struct hf_heap *hf_interpreter_heap_end(int64_t interpreter)
+bool hf_interpreter_heap_keep(int64_t interpreter)
+{
+    pthread_mutex_lock(&lock);
+    const size_t at = interpreter > 0 ? place_of(interpreter, interpreter) : SLOTS;
+    if (at < SLOTS)
+        slots[at].is_kept = true;
+    pthread_mutex_unlock(&lock);
+    return at < SLOTS;
+}
+
+struct hf_heap *hf_interpreter_heap_end(int64_t interpreter, bool *is_kept)
 {
     struct hf_heap *heap = NULL;
+    *is_kept = false;
     pthread_mutex_lock(&lock);
     const size_t at = interpreter > 0 ? place_of(interpreter, interpreter) : SLOTS;
     if (at < SLOTS) {
         heap = slots[at].heap;
+        *is_kept = slots[at].is_kept;
         atomic_store_explicit(&slots[at].interpreter, 0, memory_order_release);
     }
     pthread_mutex_unlock(&lock);

@@ -38,7 +38,11 @@ void hf_interpreter_heap_begin(int64_t interpreter);
  */
 void hf_interpreter_heap_arena(void);
 
-/* Takes the heap of an interpreter that has ended off the table; NULL if it had none. */
-struct hf_heap *hf_interpreter_heap_end(int64_t interpreter);
+/* What the interpreter has stays when it has ended. False: it has no heap of its own. */
+bool hf_interpreter_heap_keep(int64_t interpreter);
+
+/* Takes the heap of an interpreter that has ended off the table; NULL if it had none. `is_kept`
+ * receives whether it is to stay. */
+struct hf_heap *hf_interpreter_heap_end(int64_t interpreter, bool *is_kept);
 
 #endif

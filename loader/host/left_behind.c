@@ -217,7 +217,10 @@ static void release(struct search *search, struct hf_heap *heap)
 void hf_left_behind_give_back(int64_t interpreter)
 {
     struct search search = {0};
-    struct hf_heap *heap = hf_interpreter_heap_end(interpreter);
+    bool is_kept;
+    struct hf_heap *heap = hf_interpreter_heap_end(interpreter, &is_kept);
+    if (is_kept)
+        return;
     if (gather(&search, interpreter, heap)) {
         if (search.count > 0)
             (void)dl_iterate_phdr(look_at_object, &search);

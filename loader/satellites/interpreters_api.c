@@ -160,6 +160,13 @@ static int left_here(int64_t interpreter, bool give_back, struct hf_interpreter_
     return 0;
 }
 
+int hf_interpreters_keep(int64_t interpreter)
+{
+    if (is_elsewhere())
+        FORWARD(keep, -ENOENT, (interpreter));
+    return hf_interpreter_heap_keep(interpreter) ? 0 : -ENOENT;
+}
+
 int hf_interpreters_left(int64_t interpreter, bool give_back, struct hf_interpreter_left *out)
 {
     if (is_elsewhere())
@@ -300,6 +307,7 @@ const struct hf_interpreters_functions hf_interpreters_offered = {
     .end = hf_interpreters_end,
     .finish = hf_interpreters_finish,
     .totals = hf_interpreters_totals,
+    .keep = hf_interpreters_keep,
     .left = hf_interpreters_left,
     .begin = hf_session_begin,
     .session_index = hf_session_index,

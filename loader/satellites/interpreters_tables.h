@@ -74,6 +74,7 @@ struct hf_interpreters_functions {
                         const struct hf_value *arguments, size_t count, struct hf_value *result);
     void (*replica_drop)(struct hf_replica *replica);
     int (*finish)(int timeout_ms);
+    int (*keep)(int64_t interpreter);
     int (*left)(int64_t interpreter, bool give_back, struct hf_interpreter_left *out);
     int (*replica_from_package)(struct hf_replica **out, struct hf_interpreters *group,
                                 const char *path, const char *package, const char *name,

@@ -24,6 +24,8 @@ PyDoc_STRVAR(known_doc, "interpreter_make_known()\n--\n\nLets others send the bl
                         "interpreter home, also if homefree has not made it.");
 PyDoc_STRVAR(current_doc, "interpreter_current()\n--\n\nhf_interpreter_current().");
 
+PyDoc_STRVAR(keep_doc, "interpreter_keep()\n--\n\nhf_interpreters_keep() of this interpreter.");
+
 const char homefree_group_name[] = "homefree.interpreters";
 
 static PyObject *interpreters_engine(PyObject *module, PyObject *unused)
@@ -94,6 +96,15 @@ static PyObject *interpreter_current(PyObject *module, PyObject *unused)
     return PyLong_FromLongLong(hf_interpreter_current());
 }
 
+static PyObject *interpreter_keep(PyObject *module, PyObject *unused)
+{
+    (void)module;
+    (void)unused;
+    (void)hf_interpreters_keep(hf_interpreter_current());
+    Py_INCREF(Py_None);
+    return Py_None;
+}
+
 static PyObject *interpreter_make_known(PyObject *module, PyObject *unused)
 {
     (void)module;
@@ -125,5 +136,6 @@ PyMethodDef homefree_interpreters_methods[] = {
     {"interpreters_finish", interpreters_finish, METH_O, finish_doc},
     {"interpreter_make_known", interpreter_make_known, METH_NOARGS, known_doc},
     {"interpreter_current", interpreter_current, METH_NOARGS, current_doc},
+    {"interpreter_keep", interpreter_keep, METH_NOARGS, keep_doc},
     {NULL, NULL, 0, NULL},
 };

@@ -94,6 +94,19 @@ assert copies() == before, (copies(), before)
 """,
         )
 
+    def test_what_a_module_for_all_has_taken_over_stays(self):
+        self.fine(
+            "def use():\n    import taker\n    return taker.keep()\n"
+            "def fill():\n    return len([bytes(2000) for _ in range(5000)])\n",
+            """
+import taker
+for _ in range(3):
+    assert cycle(use, 2) == [1, 1]
+    cycle(fill, 2)
+assert taker.drop() == 12
+""",
+        )
+
     @unittest.skipUnless(numpys, "no NumPy for this CPython")
     def test_growth_with_numpy(self):
         """At most 0.1 MB in each cycle after the first ones; it was 16 MB."""

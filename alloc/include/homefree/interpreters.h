@@ -282,6 +282,27 @@ struct hf_interpreters_counts {
  */
 HF_API int hf_interpreters_totals(struct hf_interpreters_counts *out);
 
+/*
+ * Lets what an interpreter of a group has stay when it has ended: its arenas and its blocks of more
+ * than 512 bytes. Otherwise they go back, but for those to which static data refers.
+ *
+ * For modules that outlive the interpreter and may have taken memory over, which they keep in lists
+ * of their own. Executors call it for each extension module that is no private copy, or one that
+ * cannot be made new, and is not the standard library's.
+ *
+ * Parameters:
+ *   interpreter  in: CPython's number for it (hf_interpreter_current())
+ * Result: 0 or a negative errno.
+ * Errors:
+ *   -ENOENT  it is none of a group's, or its memory is not the heap's: it stays anyway
+ * Frees: nothing.
+ * Threads: safe.
+ * Fork: safe.
+ * Signals: unsafe.
+ * Since: 1.0
+ */
+HF_API int hf_interpreters_keep(int64_t interpreter);
+
 /* What is there of an interpreter that has ended. Caller-sized. */
 struct hf_interpreter_left {
     size_t size;

@@ -96,8 +96,16 @@ def _reused(path):
 
 
 def _lend(path, handle):
-    if _lends:
-        _homefree.private_lend(path, handle)
+    if _lends and not _homefree.private_lend(path, handle):
+        _homefree.interpreter_keep()
+
+
+def _may_keep(name):
+    """A module that is not this interpreter's alone outlives it. It may have taken over memory of
+    the interpreter's, and keep it where only it knows. The standard library's do not."""
+    own = {"homefree"} | sys.stdlib_module_names
+    if _lends and name.partition(".")[0] not in own:
+        _homefree.interpreter_keep()
 
 
 def _new_library(name, path):
@@ -199,6 +207,8 @@ class Hook(_load.ImportHook):
             _unchecked[id(module)] = module
             _load.ExtensionFileLoader.exec_module = _execute
             _homefree.route()
+        elif not self._main:
+            _may_keep(name)
         self.loaded[name] = how
         return module
 
