@@ -29,7 +29,7 @@ void hf_fault_check(const void *ptr, struct hf_footer footer, size_t asked, stru
                     enum hf_report_function function, uint32_t freed_site);
 
 /* Handles a pointer of the region that has no footer of a live block. capacity: from
- * hf_heap_room(). Returns whether the plain heap must free it all the same. */
+ * hf_heap_capacity(). Returns whether the plain heap must free it all the same. */
 bool hf_fault_no_block(const void *ptr, size_t capacity, uint32_t freed_site);
 
 /* Handles a pointer outside the region that is freed or resized. Returns whether the call may go

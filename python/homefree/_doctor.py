@@ -9,15 +9,17 @@ import tempfile
 
 from . import _homefree
 from ._command import find
+from .command import doctor_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, TextIO
 
 
-def _show(path, *options):
+def _read(path):
+    """The document of a record."""
     result = subprocess.run(
-        [find(), "doctor", *options, "--read", path],
+        [find(), "doctor", "--json", "--read", path],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         encoding="utf-8",
@@ -28,7 +30,7 @@ def _show(path, *options):
             "homefree: the command could not read this process's record: "
             + (result.stderr.strip() or f"its exit status was {result.returncode}")
         )
-    return result.stdout
+    return json.loads(result.stdout)
 
 
 def doctor(file: TextIO | None = None) -> dict[str, Any]:
@@ -47,7 +49,7 @@ def doctor(file: TextIO | None = None) -> dict[str, Any]:
     """
     with tempfile.NamedTemporaryFile(prefix="homefree-doctor-") as record:
         _homefree.doctor_record(record.fileno())
-        document = json.loads(_show(record.name, "--json"))
-        if file is not None:
-            file.write(_show(record.name))
+        document = _read(record.name)
+    if file is not None:
+        file.write(doctor_text.text(document, "", False).decode())
     return document

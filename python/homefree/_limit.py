@@ -17,7 +17,7 @@ import warnings
 import weakref
 
 from . import _homefree
-from ._trim import give_back
+from ._trim import give_back, tell_of_exception
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -155,8 +155,7 @@ class Limit:
                 # Whoever allocates, and the limit's own thread, go on after sys.exit(), too.
                 if not waits and not isinstance(error, Exception):
                     raise
-                arguments = (*sys.exc_info(), threading.current_thread())
-                threading.excepthook(threading.ExceptHookArgs(arguments))
+                tell_of_exception()
 
     def _state(self) -> tuple[Any, ...]:
         limit = self._limit

@@ -13,7 +13,7 @@ import threading
 from typing import NamedTuple
 
 from . import _homefree
-from ._trim import trim
+from ._trim import tell_of_exception, trim
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,8 +51,7 @@ class PressureHandle:
             try:
                 self._callback(trim(), Pressure(*seen))
             except BaseException:  # sys.exit() ends no more than the call
-                arguments = (*sys.exc_info(), threading.current_thread())
-                threading.excepthook(threading.ExceptHookArgs(arguments))
+                tell_of_exception()
 
     def cancel(self) -> None:
         """No call begins any more. Any thread, the callback's own among them."""

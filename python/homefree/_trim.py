@@ -7,6 +7,7 @@ import contextlib
 import gc
 import os
 import sys
+import threading
 from typing import NamedTuple
 
 from . import _homefree
@@ -24,6 +25,12 @@ class Trimmed(NamedTuple):
     how: str | None  # the function that was called; None: none is known, and it keeps what it has
     before: int  # bytes of the process that were resident before the call; 0: /proc does not tell
     after: int  # and after it
+
+
+def tell_of_exception() -> None:
+    """Hands what a callback has raised to threading.excepthook, as if it had ended its thread."""
+    arguments = (*sys.exc_info(), threading.current_thread())
+    threading.excepthook(threading.ExceptHookArgs(arguments))
 
 
 def _resident() -> int:

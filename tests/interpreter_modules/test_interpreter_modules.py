@@ -15,15 +15,12 @@ import sys
 import tempfile
 import unittest
 
+import numpys
+
 GUEST = str(pathlib.Path(__file__).resolve().parent / "guest.py")
 MODULES = pathlib.Path(sys.argv.pop(1)).resolve()
 OWN_MODULES = pathlib.Path(sys.argv.pop(1)).resolve()
-if sys.argv[1:2] == ["--wheels"]:
-    version = "cpython-{}.{}".format(*sys.version_info)
-    numpys = sorted(pathlib.Path(sys.argv[2]).glob(version + "/lib/python*/site-packages/numpy"))
-    del sys.argv[1:3]
-else:
-    numpys = []
+NUMPYS = numpys.take()
 
 NUMPY = """
 import numpy as np
@@ -141,14 +138,14 @@ assert borrower.next(capsule) == id(borrower)
             self.assertIn("homefree cannot make a private copy", done.stderr)
             self.assertEqual([n for n in os.listdir(directory) if n[0] == "."], [])
 
-    @unittest.skipUnless(numpys, "no NumPy for this CPython")
+    @unittest.skipUnless(NUMPYS, "no NumPy for this CPython")
     def test_numpy(self):
         for threads in (1, 3):
-            loaded = self.fine(NUMPY, threads=threads, rounds=2, site=numpys[0].parent)
+            loaded = self.fine(NUMPY, threads=threads, rounds=2, site=NUMPYS[0].parent)
             core = [how for name, how in loaded.items() if name.endswith("._multiarray_umath")]
             self.assertEqual(core, ["private"])
 
-    @unittest.skipUnless(numpys, "no NumPy for this CPython")
+    @unittest.skipUnless(NUMPYS, "no NumPy for this CPython")
     def test_numpy_of_all(self):
         """The main interpreter's NumPy and others at the same time, each with its own handler."""
         code = f"""
@@ -169,7 +166,7 @@ del kept, more
             [sys.executable, "-s", "-c", code],
             env={
                 **os.environ,
-                "PYTHONPATH": f"{numpys[0].parent}:{os.environ['PYTHONPATH']}",
+                "PYTHONPATH": f"{NUMPYS[0].parent}:{os.environ['PYTHONPATH']}",
             },
             capture_output=True,
             text=True,

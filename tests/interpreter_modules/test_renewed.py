@@ -11,13 +11,10 @@ import sys
 import tempfile
 import unittest
 
+import numpys
+
 MODULES = pathlib.Path(sys.argv.pop(1)).resolve()
-if sys.argv[1:2] == ["--wheels"]:
-    version = "cpython-{}.{}".format(*sys.version_info)
-    numpys = sorted(pathlib.Path(sys.argv[2]).glob(version + "/lib/python*/site-packages/numpy"))
-    del sys.argv[1:3]
-else:
-    numpys = []
+NUMPYS = numpys.take()
 
 HEAD = """
 import os, sys, threading
@@ -107,7 +104,7 @@ assert taker.drop() == 12
 """,
         )
 
-    @unittest.skipUnless(numpys, "no NumPy for this CPython")
+    @unittest.skipUnless(NUMPYS, "no NumPy for this CPython")
     def test_growth_with_numpy(self):
         """At most 0.1 MB in each cycle after the first ones; it was 16 MB."""
         self.fine(
@@ -124,7 +121,7 @@ grown = (anonymous() - before) / 20
 assert grown <= 100, f"{grown} KiB a cycle"
 assert copies() == mapped, (copies(), mapped)
 """,
-            site=numpys[0].parent,
+            site=NUMPYS[0].parent,
         )
 
 
