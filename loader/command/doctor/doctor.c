@@ -50,7 +50,7 @@ static char *default_command[] = {python, minus_c, probe, NULL};
 
 struct request {
     bool json, all, rules, children;
-    const char *moment, *output, *library, *record, *pid;
+    const char *moment, *output, *library, *record, *pid, *log;
     char **command;
 };
 
@@ -71,6 +71,8 @@ static const struct hf_argument arguments_table[] = {
     HF_VALUE_ARGUMENT("read", record, "FILE", "show a record that hf_doctor_record() wrote"),
     HF_VALUE_ARGUMENT("pid", pid, "PID",
                       "show a running process, which is neither stopped nor asked"),
+    HF_VALUE_ARGUMENT("log", log, "FILE",
+                      "explain the lines of a log in which a crash is told; '-' is\nstdin"),
     HF_RULES_ARGUMENT,
     {.name = NULL},
 };
@@ -81,6 +83,7 @@ static const struct hf_command command = {
              "                       [--library FILE] [-- COMMAND [ARGUMENT]...]\n"
              "       homefree doctor [--json] [--all] [-o FILE] --read FILE\n"
              "       homefree doctor [--json] [--all] [-o FILE] --pid PID\n"
+             "       homefree doctor [--json] [-o FILE] --log FILE\n"
              "       homefree doctor --rules [--json]\n",
     .about =
         "Runs COMMAND with libhomefree preloaded. When it has ended, reports the allocators that\n"
@@ -108,13 +111,17 @@ static int check(const struct request *request, const struct hf_operand_list *op
         return hf_command_wrong(who, "'--' is followed by no command");
     if (operands->count > 0 && operands->values[0][0] == '\0')
         return hf_command_wrong(who, "the command is empty");
-    if (request->rules && (request->record != NULL || request->pid != NULL || running ||
-                           request->all || request->output != NULL))
+    if (request->rules &&
+        (request->record != NULL || request->pid != NULL || request->log != NULL || running ||
+         request->all || request->output != NULL))
         return hf_command_wrong(who, "--rules goes with --json alone");
     if (request->record != NULL && running)
         return hf_command_wrong(who, "--read shows a record and runs nothing");
     if (request->pid != NULL && (running || request->record != NULL))
         return hf_command_wrong(who, "--pid shows a process that runs and goes with no command");
+    if (request->log != NULL &&
+        (running || request->record != NULL || request->pid != NULL || request->all))
+        return hf_command_wrong(who, "--log reads a log and goes with --json and -o alone");
     return HF_EXIT_NONE;
 }
 
@@ -269,6 +276,14 @@ static int collect(struct report *report)
     return hf_python_document(who, compose, report, &report->document);
 }
 
+/* What Python gets of every request. */
+static void add_request(struct hf_words *words, const struct request *request)
+{
+    hf_words_add(words, "version", HF_VERSION);
+    hf_words_add(words, "format", hf_keep_format(words->keep, "%u", table.format));
+    hf_words_add_options(words, arguments_table, request);
+}
+
 /* How the program ended. */
 static void add_end(struct hf_words *words, const struct report *report)
 {
@@ -287,12 +302,20 @@ static int become_python(const struct report *report)
     struct hf_words words = {.keep = &keep};
     hf_words_add(&words, "document", hf_keep_format(&keep, "%d", report->document));
     hf_words_add(&words, "failed", hf_keep_format(&keep, "%zu", report->failed));
-    hf_words_add(&words, "version", HF_VERSION);
-    hf_words_add(&words, "format", hf_keep_format(&keep, "%u", table.format));
-    hf_words_add_options(&words, arguments_table, report->request);
+    add_request(&words, report->request);
     if (report->run != NULL)
         add_end(&words, report);
     const int result = hf_python_become(who, "doctor", &words, instead);
+    hf_keep_release(&keep);
+    return result;
+}
+
+static int explain_log(const struct request *request)
+{
+    struct hf_keep keep = {.last = NULL};
+    struct hf_words words = {.keep = &keep};
+    add_request(&words, request);
+    const int result = hf_python_become(who, "doctor", &words, "look the line up in the manual");
     hf_keep_release(&keep);
     return result;
 }
@@ -365,5 +388,5 @@ int hf_command_doctor(int count, char **arguments)
     request.command = operands.count > 0 ? operands.values : default_command;
     if (request.output == NULL)
         request.output = "-";
-    return run(&request);
+    return request.log != NULL ? explain_log(&request) : run(&request);
 }

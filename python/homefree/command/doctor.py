@@ -7,7 +7,8 @@ each has a line of numbers (signal and status of the process's end, the length o
 of the record), its name, and the record. The words, NAME=VALUE: `self`, the path of the command;
 `document`, the descriptor of the records; `failed`, how many there should be more; `version` and
 `format`, homefree's and the document's; the options; and of a program that was run, `argument` for
-each word, `status` or `signal`, and `core` where it left a core file.
+each word, `status` or `signal`, and `core` where it left a core file. With `log`, the path of a log
+(doctor_log.py), there are neither records nor what belongs to them.
 
 State: none. One thread.
 """
@@ -24,32 +25,59 @@ def main(words):
     for word in words:
         name, _, value = word.partition("=")
         options.setdefault(name, []).append(value)
-    document = _document(options)
+    command = options["self"][0]
+    rules = {rule["rule"]: rule for rule in asked.rules(command, "doctor")}
+    in_log = "log" in options
+    document = _of_log(options, rules) if in_log else _document(options, command, rules)
     path = options["output"][0]
     summary = document["summary"]
     if "json" in options:
         output.write(path, output.document(document))
-    elif summary["processes"]:
+    elif summary["processes"] or in_log:
         output.write(path, doctor_text.text(document, path, "all" in options))
     if summary["failed"]:
         return _FAILED
     return _FINDINGS if summary["errors"] + summary["warnings"] else 0
 
 
-def _document(options):
-    document = {
+def _head(options):
+    return {
         "homefree": {
             "version": options["version"][0],
             "document": "doctor",
             "format": int(options["format"][0]),
         }
     }
+
+
+def _summary(processes, failed, found):
+    severities = [each["severity"] for each in found]
+    return {
+        "processes": processes,
+        "failed": failed,
+        **{f"{each}s": severities.count(each) for each in findings.SEVERITIES},
+    }
+
+
+def _of_log(options, rules):
+    from . import doctor_log
+
+    facts, found = doctor_log.read(options["log"][0])
+    found = [{**_finding(each, rules[each["rule"]]), "line": each["line"]} for each in found]
+    return {
+        **_head(options),
+        "log": {**facts, "findings": found},
+        "processes": [],
+        "summary": _summary(0, 0, found),
+    }
+
+
+def _document(options, command, rules):
+    document = _head(options)
     ran = "argument" in options
     if ran:
         document["command"] = _ending(options)
     failed = int(options["failed"][0])
-    command = options["self"][0]
-    rules = {rule["rule"]: rule for rule in asked.rules(command, "doctor")}
     processes = document["processes"] = []
     for whose, signal, status, data in _handed(int(options["document"][0])):
         try:
@@ -62,12 +90,8 @@ def _document(options):
             signal = record.signal
         _look_into_files(record, command)
         processes.append(process(record, signal, status, rules))
-    severities = [each["severity"] for one in processes for each in one["findings"]]
-    document["summary"] = {
-        "processes": len(processes),
-        "failed": failed,
-        **{f"{each}s": severities.count(each) for each in findings.SEVERITIES},
-    }
+    found = [each for one in processes for each in one["findings"]]
+    document["summary"] = _summary(len(processes), failed, found)
     return document
 
 

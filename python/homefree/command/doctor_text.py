@@ -24,6 +24,9 @@ def text(document, path, every):
         page.line(f"{_ending(document['command'])}.")
         page.line()
     remedies = {}
+    if "log" in document:
+        _log(page, document["log"])
+        remedies = {each["rule"]: each for each in document["log"]["findings"]}
     for process in document["processes"]:
         title = clean(process["program"] or "(unnamed)")
         moment = _MOMENTS[process["recorded"]]
@@ -40,6 +43,29 @@ def text(document, path, every):
     worst = findings.worst_first(remedies.values())
     findings.remedies(page, {each["rule"]: each["remedy"] for each in worst}, "doctor")
     return page.bytes()
+
+
+def _log(page, log):
+    found = log["findings"]
+    what = "stdin" if log["path"] == "-" else clean(log["path"])
+    page.line(f"{page.styled('bold', what)}, {log['lines']} line{plural(log['lines'])}")
+    if log["frames"]:
+        page.title("The thread of Python that died:")
+        for frame in log["frames"]:
+            page.line(f"  {frame}")
+    if log["modules"]:
+        page.title("Extension modules of:")
+        page.wrapped("  ", ", ".join(log["modules"]))
+    page.line()
+    page.line("Findings:" if found else "Findings: none.")
+    findings.lines(page, found, _told)
+    page.line()
+
+
+def _told(finding):
+    times = f", {finding['count']} times" if finding["count"] > 1 else ""
+    names = ", ".join(finding["names"])
+    return finding["message"] + times + (f": {names}" if names else "")
 
 
 def _ending(command):
