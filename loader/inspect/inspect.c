@@ -288,10 +288,13 @@ static int gather_all(struct hf_gather *gather, struct hf_inspect_versions *vers
     inspection->allocating_count = gather->memory.count;
     if (gather->module != NULL)
         inspection->module = hf_inspection_copy(inspection, gather->module);
-    if (versions->newest != NULL)
-        inspection->homefree_needed = hf_inspection_copy(inspection, versions->newest);
+    if (versions->homefree.name != NULL)
+        inspection->homefree_needed = hf_inspection_copy(inspection, versions->homefree.name);
+    if (versions->glibc.name != NULL)
+        inspection->glibc_needed =
+            hf_inspection_copy(inspection, versions->glibc.name + strlen("GLIBC_"));
     /* Wheels rename the copy that they bundle, so the version node identifies it. */
-    inspection->homefree_linked |= versions->newest != NULL;
+    inspection->homefree_linked |= versions->homefree.name != NULL;
     if (inspection->homefree_itself) {
         inspection->allocators_count = 0;
         inspection->homefree_linked = false;

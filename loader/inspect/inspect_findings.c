@@ -141,9 +141,9 @@ static void find_kind(struct hf_gather *gather)
 static void find_homefree(struct hf_gather *gather, const struct hf_inspect_versions *versions)
 {
     static const unsigned ours[2] = {HF_VERSION_MAJOR, HF_VERSION_MINOR};
-    if (versions->newest != NULL && hf_inspect_is_newer(versions->numbers, ours))
+    if (versions->homefree.name != NULL && hf_inspect_is_newer(versions->homefree.numbers, ours))
         find(gather, HF_RULE_HOMEFREE, "it needs %.100s; this is homefree " HF_VERSION,
-             versions->newest);
+             versions->homefree.name);
 }
 
 static void find_tls(struct hf_gather *gather)

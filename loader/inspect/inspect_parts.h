@@ -27,11 +27,14 @@ bool hf_inspect_name_allocates(int pattern); /* malloc, realloc, operator new, .
  * Returns 0 or a negative errno. */
 int hf_inspect_names(struct hf_names *matcher, const char *patterns[HF_NAMES_MAX]);
 
-/* The newest version node of homefree that a file needs; NULL if it needs none. */
+/* The newest version nodes that a file needs of those that somebody has. */
+struct hf_inspect_newest {
+    const char *name;    /* NULL: it needs none */
+    unsigned numbers[2]; /* major and minor version */
+};
 struct hf_inspect_versions {
     struct hf_inspection *inspection;
-    const char *newest;
-    unsigned numbers[2]; /* major and minor version of `newest` */
+    struct hf_inspect_newest homefree, glibc;
 };
 bool hf_inspect_is_newer(const unsigned one[2], const unsigned other[2]);
 /* A visitor for hf_elf_versions(), whose context is a struct hf_inspect_versions. It also records

@@ -8,16 +8,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Parses HOMEFREE_<major>.<minor>. Returns false for any other name. */
-static bool read_node(const char *version, unsigned numbers[2])
+#define HOMEFREES "HOMEFREE_"
+#define GLIBCS    "GLIBC_"
+
+/* Parses <start><major>.<minor>, or where a third number may follow, <start><major>.<minor>.<rest>.
+ * Returns false for any other name. */
+static bool read_node(const char *version, const char *start, const char *ends, unsigned numbers[2])
 {
-    static const char start[] = "HOMEFREE_";
-    if (strncmp(version, start, sizeof start - 1) != 0)
+    if (strncmp(version, start, strlen(start)) != 0)
         return false;
-    const char *at = version + sizeof start - 1;
+    const char *at = version + strlen(start);
     for (size_t i = 0; i < 2; i++) {
         size_t digits = strspn(at, "0123456789");
-        if (digits == 0 || digits > 6 || at[digits] != (i == 0 ? '.' : '\0'))
+        if (digits == 0 || digits > 6 ||
+            (i == 0 ? at[digits] != '.' : strchr(ends, at[digits]) == NULL))
             return false;
         numbers[i] = (unsigned)strtoul(at, NULL, 10);
         at += digits + 1;
@@ -30,12 +34,21 @@ bool hf_inspect_is_newer(const unsigned one[2], const unsigned other[2])
     return one[0] != other[0] ? one[0] > other[0] : one[1] > other[1];
 }
 
+static void note_newest(struct hf_inspect_newest *newest, const char *name,
+                        const unsigned numbers[2])
+{
+    if (newest->name != NULL && !hf_inspect_is_newer(numbers, newest->numbers))
+        return;
+    newest->name = name;
+    memcpy(newest->numbers, numbers, sizeof newest->numbers);
+}
+
 bool hf_inspect_version(const char *library, const char *version, bool needed, void *context)
 {
     struct hf_inspect_versions *versions = context;
     struct hf_inspection *inspection = versions->inspection;
     unsigned numbers[2];
-    const bool node = read_node(version, numbers);
+    const bool node = read_node(version, HOMEFREES, "", numbers);
     if (!needed) {
         inspection->homefree_itself |= node;
         return true;
@@ -46,9 +59,9 @@ bool hf_inspect_version(const char *library, const char *version, bool needed, v
         if (inspection->libraries[i].state != HF_LIBRARY_USED &&
             strncmp(inspection->libraries[i].name, library, HF_INSPECTION_STRING_MAX) == 0)
             inspection->libraries[i].state = HF_LIBRARY_USED;
-    if (node && (versions->newest == NULL || hf_inspect_is_newer(numbers, versions->numbers))) {
-        versions->newest = version;
-        memcpy(versions->numbers, numbers, sizeof numbers);
-    }
+    if (node)
+        note_newest(&versions->homefree, version, numbers);
+    else if (read_node(version, GLIBCS, ".", numbers)) /* GLIBC_2.2.5 */
+        note_newest(&versions->glibc, version, numbers);
     return true;
 }

@@ -94,6 +94,7 @@ struct hf_inspection {
     bool homefree_itself;        /* the file is a libhomefree */
     bool homefree_linked;        /* the file needs libhomefree */
     const char *homefree_needed; /* the newest version node that it needs, or NULL */
+    const char *glibc_needed;    /* the newest version of glibc's, "2.34"; or NULL */
 
     /* The functions that it imports and that hand out or take back memory of libc or of the C++
      * runtime: malloc, operator new, strdup. */

@@ -28,7 +28,7 @@ static const char who[] = "homefree inspect";
 /* ---- the options ---------------------------------------------------------------------------- */
 
 struct request {
-    bool json, rules, all, require_homefree, adoption;
+    bool json, rules, all, require_homefree, adoption, environment;
     char *python;
     const char *junit, *sarif, *listed;
     bool fail_on, look_for_linked, fails[HF_RULES_MAX];
@@ -120,6 +120,10 @@ static const struct hf_argument arguments_table[] = {
              "'error', 'warning' and 'note' stand for all of a\n"
              "severity",
      .take = take_rules},
+    HF_FLAG_ARGUMENT("environment", environment,
+                     "say what all objects would do to each other in one process.\n"
+                     "A path may also be a Python, whose packages are meant; it is\n"
+                     "the default"),
     HF_FLAG_ARGUMENT("require-homefree", require_homefree,
                      "fail for extension modules that allocate elsewhere than\n"
                      "on homefree's heap"),
@@ -143,6 +147,7 @@ static const struct hf_command command = {
     .who = who,
     .usage = "homefree inspect [OPTION]... FILE|DIRECTORY|WHEEL...\n"
              "       homefree inspect [OPTION]... --package NAME\n"
+             "       homefree inspect [OPTION]... --environment [PYTHON|DIRECTORY|WHEEL]...\n"
              "       homefree inspect --rules [--json]\n",
     .about =
         "Shows what shared objects would do to the process that loads them: the allocators in\n"
@@ -171,8 +176,10 @@ static int check(const struct request *request)
     const size_t count = request->files.count + request->packages_count;
     if (request->rules && count > 0)
         return hf_command_wrong(who, "--rules takes no file");
-    if (!request->rules && request->listed == NULL && count == 0)
+    if (!request->rules && request->listed == NULL && count == 0 && !request->environment)
         return hf_command_wrong(who, "give at least one file");
+    if (request->environment && request->packages_count > 0)
+        return hf_command_wrong(who, "--environment takes no --package");
     if (request->json + is_stdout(request->junit) + is_stdout(request->sarif) > 1)
         return hf_command_wrong(who, "only one of --json, --junit - and --sarif - can be printed");
     return HF_EXIT_NONE;
@@ -198,7 +205,7 @@ static bool holds_objects(const char *path)
 static bool needs_python(const struct request *request)
 {
     bool needs = !request->json || request->junit != NULL || request->sarif != NULL ||
-                 request->packages_count > 0;
+                 request->packages_count > 0 || request->environment;
     for (size_t i = 0; i < request->files.count && !needs; i++)
         needs = holds_objects(request->files.values[i]);
     return needs;

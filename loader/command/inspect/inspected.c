@@ -94,6 +94,7 @@ static void write_facts(struct hf_json *json, const struct hf_inspection *inspec
     hf_json_boolean(json, "linked", inspection->homefree_linked);
     hf_json_string(json, "needed", inspection->homefree_needed);
     hf_json_close(json);
+    hf_json_string(json, "glibc_needed", inspection->glibc_needed);
     hf_json_boolean(json, "allocates", hf_inspection_allocates(inspection));
     hf_json_object(json, "tls");
     hf_json_unsigned(json, "bytes", inspection->tls_size);

@@ -9,6 +9,7 @@ NAME=VALUE:
     memory          the descriptor of a file in memory, for what archives hold
     python          the Python that knows the distributions
     fails           a rule whose findings make the exit status 1, several times
+    environment     1: what the objects would do to each other
     json, all       1: print the document; show clean objects, too
     junit, sarif    files to write, or -
     adoption, require-homefree  1: what objects are asked beyond the usual
@@ -35,6 +36,8 @@ def main(words):
         inspected.take(path)
     for name in options.get("package", ()):
         inspected.take_package(name)
+    if inspected.environment and not inspected.given:
+        inspected.take_python(options["python"][0])
     inspected.end()
     status = _status(inspected)
     for path, compose in _forms(options):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Says what installed distributions consist of, in the Python that has them, as `python -c`: for
-each name a line of JSON with its files and the names that it requires, or why there are none.
+each name a line of JSON with its files and the names that it requires, or why there are none; for
+--directories one with those.
 """
 
 import sys
@@ -49,9 +50,20 @@ def describe(name):
     }
 
 
+def directories():
+    """What is on sys.path and holds packages, and where its own extension modules are; none in
+    another."""
+    import sysconfig
+
+    paths = {os.path.realpath(path) for path in sys.path if os.path.isdir(path)}
+    own = sysconfig.get_path("platstdlib")
+    paths.discard(os.path.realpath(own or ""))
+    return sorted(path for path in paths if not any(path.startswith(f"{one}/") for one in paths))
+
+
 for asked in sys.argv[1:]:
     try:
-        answer = describe(asked)
+        answer = {"directories": directories()} if asked == "--directories" else describe(asked)
     except Exception as error:  # whatever a reader thinks of damaged metadata
         answer = {"why": f"what is known of it is damaged: {error or type(error).__name__}"}
     print(json.dumps(answer))

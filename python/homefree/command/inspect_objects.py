@@ -50,6 +50,7 @@ class Inspected:
         self.version = options["version"][0]
         self.format = int(options["format"][0])
         self.given = len(options.get("file", [])) + len(options.get("package", []))
+        self.environment = "environment" in options
         self.files = []
         self.loose = Group("files", "files")
         self.containers = []
@@ -88,7 +89,9 @@ class Inspected:
             self._add(self.loose, path)
             return
         start = _magic(path)
-        if stat.S_ISDIR(status.st_mode):
+        if self.environment and _is_program(path, status, start):
+            self.take_python(path)
+        elif stat.S_ISDIR(status.st_mode):
             self._kernels = _kernels() - {status.st_dev}
             self._take_directory(path)
         elif stat.S_ISREG(status.st_mode) and start != _ELF and _is_archive(path, start):
@@ -112,11 +115,25 @@ class Inspected:
         except Failure as error:
             self._fail(group, name, str(error))
 
+    def take_python(self, python):
+        """The shared objects of a Python's packages and of its own modules."""
+        from . import inspect_package
+
+        try:
+            for directory in inspect_package.directories(python):
+                self.take(directory)
+        except Failure as error:
+            self._fail(self._contain("package", python), python, str(error))
+
     def end(self):
         self._flush()
         self._progress.end()
         if self._reader is not None:
             self._reader.end()
+        if self.environment:
+            from . import inspect_environment
+
+            inspect_environment.judge(self)
 
     # ---- directories -----------------------------------------------------------------------------
 
@@ -269,6 +286,12 @@ def _magic(path):
 
 def _is_object(path):
     return bool(_NAMED_OBJECT.search(path)) or _magic(path) == _ELF
+
+
+def _is_program(path, status, start):
+    """Whether it can be run, and is no library: a Python or a script that starts one."""
+    runs = stat.S_ISREG(status.st_mode) and os.access(path, os.X_OK)
+    return runs and not _NAMED_OBJECT.search(path) and start[:2] in (_ELF[:2], b"#!")
 
 
 def _is_archive(path, start):

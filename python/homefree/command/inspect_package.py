@@ -29,6 +29,12 @@ def files(python, name, is_object):
     return found["directory"], found["files"]
 
 
+def directories(python):
+    """Where a Python has packages and its own extension modules."""
+    (found,) = _ask(python, ["--directories"])
+    return found["directories"]
+
+
 def _ask(python, names):
     """What is known of each distribution."""
     program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "inspect_installed.py")

@@ -31,9 +31,9 @@ def text(inspected, whole):
     alone = inspected.files if not inspected.containers and len(inspected.files) == 1 else []
     if not alone:
         _summary(page, inspected, whole, base)
-        if whole or len(shown) == 1:
+        if whole or (len(shown) == 1 and not inspected.environment):
             page.line()
-    if whole or alone or len(shown) == 1:
+    if whole or alone or (len(shown) == 1 and not inspected.environment):
         _by_object(page, [file for file in shown or alone if file["error"] is None])
     else:
         _by_rule(page, inspected, base)
@@ -162,7 +162,11 @@ def _by_rule(page, inspected, base):
     rules, notes = {}, {}
     for file in inspected.files:
         for finding in file.get("findings", ()):
-            quiet = finding["severity"] == "note" and inspected.rank(finding) is None
+            quiet = (
+                finding["severity"] == "note"
+                and inspected.rank(finding) is None
+                and not inspected.environment
+            )
             (notes if quiet else rules).setdefault(finding["rule"], []).append((file, finding))
 
     def grave(rule):

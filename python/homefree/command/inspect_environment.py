@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""`homefree inspect --environment`: what the objects of an environment would do to each other in
+one process. A warning is true of the files, whatever is imported in which order; what only may
+happen is a note.
+
+The rules are those at the end of loader/inspect/rules.def.
+
+State: none.
+"""
+
+import collections
+import csv
+import hashlib
+import os
+import re
+
+# glibc 2.33 to 2.41 has 1664 bytes of static TLS for what is loaded late. Libraries that could do
+# without may take 512 of them (inspection.h).
+_TLS_ALL, _TLS_OPTIONAL = 1664, 512
+# auditwheel and others put a hash into the names of what they copy into wheels.
+_HASH = re.compile(r"-[0-9a-f]{8,}(?=[-.])")
+_RUNTIMES = {
+    "OpenMP": re.compile(r"lib(gomp|omp|omp5|iomp5)\.so"),
+    "the C++ runtime": re.compile(r"lib(stdc\+\+|c\+\+)\.so"),
+    "OpenBLAS": re.compile(r"lib(scipy_)?openblas\w*\.so"),
+    "MKL": re.compile(r"libmkl_(rt|core)\.so"),
+    "OpenSSL": re.compile(r"libcrypto\.so"),
+    "protobuf": re.compile(r"libprotobuf(-lite)?\.so"),
+    "the CUDA runtime": re.compile(r"libcudart\.so"),
+    "oneTBB": re.compile(r"libtbb\.so"),
+}
+_LLVMS_OPENMP = re.compile(r"lib(omp|omp5|iomp5)\.so")
+
+
+def judge(inspected):
+    """Gives each object of an Inspected what is found of it and others, in place of what may be
+    true of it alone: of that, errors stay."""
+    files = [file for file in inspected.files if file["error"] is None]
+    for file in files:
+        file["findings"] = [one for one in file["findings"] if one["severity"] == "error"]
+        file["package"] = None
+    _Together(files, {rule["rule"]: rule for rule in inspected.rules()}).find()
+    for group in inspected.groups():
+        group.found = sum(
+            any(finding["severity"] != "note" for finding in file.get("findings", ()))
+            for file in group.files
+        )
+
+
+class _Together:
+    def __init__(self, files, rules):
+        self._files, self._rules = files, rules
+
+    def find(self):
+        packages = _Packages()
+        for file in self._files:
+            file["package"] = packages.of(file)
+        self._glibc()
+        self._openmp()
+        self._static_tls()
+        self._allocators()
+        self._copies()
+        self._sonames()
+
+    def _add(self, rule, file, message):
+        text = self._rules[rule]
+        finding = {"rule": rule, "severity": text["severity"], "message": message}
+        file["findings"].append({**finding, "remedy": text["remedy"], "count": 0, "names": []})
+
+    # ---- rules -----------------------------------------------------------------------------------
+
+    def _glibc(self):
+        here = _own_glibc()
+        for file in self._files if here is not None else ():
+            needed = file["glibc_needed"]
+            if needed is not None and _version(needed) > _version(here):
+                self._add("newer-glibc", file, f"it needs glibc {needed}; here is {here}")
+
+    def _openmp(self):
+        found = self._distinct(lambda file: _LLVMS_OPENMP.match(_plain_name(file)))
+        for file in found if len(found) > 1 else ():
+            message = f"one of {len(found)} runtimes of LLVM's or Intel's OpenMP"
+            self._add("several-openmps", file, message)
+
+    def _static_tls(self):
+        found = [file for file in self._files if file["tls"]["static"] and file["tls"]["bytes"]]
+        total = sum(file["tls"]["bytes"] for file in found)
+        if total <= _TLS_ALL - _TLS_OPTIONAL:
+            return
+        rule = "static-tls-together" if total > _TLS_ALL else "static-tls-order"
+        for file in found:
+            own = file["tls"]["bytes"]
+            message = f"it needs {own} bytes of static TLS, of {total} that all need; glibc has "
+            self._add(rule, file, message + str(_TLS_ALL))
+
+    def _allocators(self):
+        found = [
+            (file, one)
+            for file in self._files
+            for one in file["allocators"]
+            if not file["homefree"]["itself"] and file["module"] != "_homefree"
+        ]
+        for file, one in found if len(found) > 1 else ():
+            exported = ", which others can call by name" if one["exported"] else ""
+            self._add("several-allocators", file, f"it contains {one['name']}{exported}")
+
+    def _copies(self):
+        for what, form in _RUNTIMES.items():
+            found = self._distinct(lambda file, form=form: form.match(_plain_name(file)))
+            for file in found if len(found) > 1 else ():
+                self._add("several-copies", file, f"one of {len(found)} copies of {what}")
+
+    def _sonames(self):
+        needed = {library["name"] for file in self._files for library in file["libraries"]}
+        names = collections.Counter(file["soname"] for file in self._files)
+        for name in sorted(needed.intersection(names)):
+            found = self._distinct(lambda file, name=name: file["soname"] == name)
+            for file in found if len(found) > 1 else ():
+                self._add("same-soname", file, f"one of {len(found)} files with the soname {name}")
+
+    def _distinct(self, wanted):
+        """Of the files that are wanted, one of those that have the same contents."""
+        files = [file for file in self._files if wanted(file)]
+        if len(files) < 2:
+            return files
+        return list({_contents(file): file for file in files}.values())
+
+
+# ---- files ---------------------------------------------------------------------------------------
+
+
+def _plain_name(file):
+    """The name by which others need it, without a wheel's hash."""
+    return _HASH.sub("", file["soname"] or os.path.basename(file["path"]))
+
+
+def _contents(file):
+    """What tells the contents of files apart; a member of an archive is like no other."""
+    if file["member"] is not None:
+        return file["path"]
+    digest = hashlib.sha256()
+    try:
+        with open(file["path"], "rb") as opened:
+            while piece := opened.read(1 << 20):
+                digest.update(piece)
+    except OSError:
+        return file["path"]
+    return digest.digest()
+
+
+def _version(text):
+    return tuple(map(int, text.split(".")[:2]))
+
+
+def _own_glibc():
+    """The version of this system's, "2.36"; None: it has another libc."""
+    try:
+        name, version = os.confstr("CS_GNU_LIBC_VERSION").split()
+    except (AttributeError, ValueError, OSError):
+        return None
+    return version if name == "glibc" else None
+
+
+class _Packages:
+    """Which distribution a file is of, by the RECORD that lists it."""
+
+    def __init__(self):
+        self._known = {}  # by directory that has distributions: {path: name}; {} for others
+
+    def of(self, file):
+        if file["member"] is not None:
+            return os.path.basename(file["container"]).partition("-")[0]
+        path = directory = os.path.abspath(file["path"])
+        while directory != (directory := os.path.dirname(directory)):
+            listed = self._known.get(directory)
+            if listed is None:
+                listed = self._known[directory] = _listed(directory)
+            if path in listed:
+                return listed[path]
+        return None
+
+
+def _listed(directory):
+    listed = {}
+    try:
+        names = [name for name in os.listdir(directory) if name.endswith(".dist-info")]
+    except OSError:
+        return listed
+    for name in names:
+        try:
+            with open(
+                os.path.join(directory, name, "RECORD"), encoding="utf-8", newline=""
+            ) as file:
+                for row in csv.reader(file):
+                    if row and ".so" in row[0]:
+                        path = os.path.normpath(os.path.join(directory, row[0]))
+                        listed[path] = name.partition("-")[0]
+        except (OSError, ValueError, csv.Error):
+            continue
+    return listed
