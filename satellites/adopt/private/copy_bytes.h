@@ -7,10 +7,14 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/stat.h>
 
 /* Opens the original of a copy for reading: a descriptor or a negative errno. A FIFO, which would
  * block, or a device is -EINVAL, a directory -EISDIR. */
 int hf_copy_open_original(const char *path);
+
+/* Whether both describe the same file, which nobody has written to in between. */
+bool hf_copy_is_same(const struct stat *one, const struct stat *other);
 
 /* Whether the process may write a file of that size: past the limit (RLIMIT_FSIZE), a write ends it
  * by SIGXFSZ. */

@@ -10,6 +10,7 @@
 #include "alloc/base/fork_lock.h"
 #include "loader/elf/origin.h"
 #include "loader/interpose/route.h"
+#include "satellites/adopt/private/copy_bytes.h"
 #include "satellites/adopt/private/pristine.h"
 
 #include <dlfcn.h>
@@ -65,13 +66,6 @@ static struct set *set_for(int64_t interpreter, struct set *new)
     if (set != NULL)
         set->interpreter = interpreter;
     return set;
-}
-
-static bool is_same(const struct stat *one, const struct stat *other)
-{
-    return one->st_dev == other->st_dev && one->st_ino == other->st_ino &&
-           one->st_size == other->st_size && one->st_mtim.tv_sec == other->st_mtim.tv_sec &&
-           one->st_mtim.tv_nsec == other->st_mtim.tv_nsec;
 }
 
 static void forget(struct lent *lent)
@@ -145,7 +139,7 @@ void *hf_lent_reuse(const char *path, int64_t interpreter)
     const struct set *set = set_for(interpreter, NULL);
     for (struct lent *at = set != NULL ? set->first : NULL; at != NULL && handle == NULL;
          at = at->next)
-        if (!at->taken && strcmp(at->path, original) == 0 && is_same(&at->status, &status)) {
+        if (!at->taken && strcmp(at->path, original) == 0 && hf_copy_is_same(&at->status, &status)) {
             at->taken = true;
             handle = at->handle;
         }

@@ -14,6 +14,7 @@
 #include "satellites/adopt/private/copy_bytes.h"
 #include "satellites/adopt/private/patch_copy.h"
 #include "satellites/adopt/private/place_copy.h"
+#include "satellites/adopt/private/shared_pages.h"
 
 #include <errno.h>
 #include <homefree/alloc.h>
@@ -22,6 +23,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 struct copy {
@@ -29,6 +31,8 @@ struct copy {
     pid_t maker;
     atomic_bool removed;
     bool beside;
+    struct stat status; /* the original's, when it was copied */
+    char *original;
     char *directory; /* the original's */
     char path[];     /* the copy's */
 };
@@ -70,17 +74,23 @@ static bool is_of_the_place(int error)
     }
 }
 
-static int add(const char *path, const char *directory, bool beside)
+static int add(const char *path, const char *original, const struct stat *status, bool beside)
 {
     size_t length = strlen(path) + 1;
     struct copy *copy = hf_malloc(sizeof *copy + length);
-    char *kept = hf_strdup(directory);
-    if (copy == NULL || kept == NULL) {
+    char *kept = hf_strdup(original), *directory = hf_strdup(original);
+    if (copy == NULL || kept == NULL || directory == NULL) {
         hf_free(copy);
         hf_free(kept);
+        hf_free(directory);
         return -ENOMEM;
     }
-    *copy = (struct copy){.maker = getpid(), .beside = beside, .directory = kept};
+    *strrchr(directory, '/') = '\0';
+    *copy = (struct copy){.maker = getpid(),
+                          .beside = beside,
+                          .status = *status,
+                          .original = kept,
+                          .directory = directory};
     memcpy(copy->path, path, length);
     copy->next = atomic_load(&copies);
     while (!atomic_compare_exchange_weak(&copies, &copy->next, copy))
@@ -90,19 +100,18 @@ static int add(const char *path, const char *directory, bool beside)
 
 int hf_copy_place(const char *original, char path[PATH_MAX], filler *fill, void *context)
 {
-    char directory[PATH_MAX];
-    const size_t length = (size_t)(strrchr(original, '/') - original);
-    memcpy(directory, original, length);
-    directory[length] = '\0';
+    struct stat status;
     int from = hf_copy_open_original(original);
     if (from < 0)
         return from;
+    if (fstat(from, &status) != 0)
+        status = (struct stat){0};
     /* Errors caused by the file itself are the same in every place. */
     int error = -ENOENT, first_error = 0;
     for (int place = 0; place < HF_COPY_PLACES; place++) {
         error = copy_to(from, original, place, fill, context, path);
         if (error == 0) {
-            error = add(path, directory, place == 0);
+            error = add(path, original, &status, place == 0);
             if (error != 0)
                 (void)hf_copy_remove(path, getpid());
             first_error = error;
@@ -158,12 +167,14 @@ int hf_private_copy_make(const char *path, char *out, size_t size)
 }
 
 /* If the file cannot be removed now, a later call or the end of the process tries again. */
-static int remove_file(struct copy *copy)
+static int remove_file(struct copy *copy, bool shares)
 {
     if (atomic_exchange(&copy->removed, true))
         return 0;
     int cancel_state;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
+    if (shares)
+        hf_copy_share(copy->path, copy->original, &copy->status);
     const int error = hf_copy_remove(copy->path, copy->maker);
     pthread_setcancelstate(cancel_state, NULL);
     if (error != 0)
@@ -177,7 +188,7 @@ int hf_private_copy_remove(const char *path)
         return -EINVAL;
     for (struct copy *copy = atomic_load(&copies); copy != NULL; copy = copy->next)
         if (strcmp(copy->path, path) == 0)
-            return remove_file(copy);
+            return remove_file(copy, true);
     return -ENOENT;
 }
 
@@ -193,5 +204,5 @@ const char *hf_copy_directory(const struct link_map *map)
 __attribute__((destructor)) static void remove_all(void)
 {
     for (struct copy *copy = atomic_load(&copies); copy != NULL; copy = copy->next)
-        (void)remove_file(copy);
+        (void)remove_file(copy, false);
 }
