@@ -18,7 +18,8 @@
 #include <string.h>
 #include <unistd.h>
 
-PyDoc_STRVAR(new_doc, "work_new()\n--\n\nA queue, as a capsule.");
+PyDoc_STRVAR(new_doc, "work_new(seats)\n--\n\n"
+                      "A queue, as a capsule. seats: how many of those may work who work_sit().");
 PyDoc_STRVAR(start_doc, "work_start(work, group, index, setup)\n--\n\n"
                         "Starts the thread on which an interpreter works; setup is bytes.");
 PyDoc_STRVAR(expect_doc, "work_expect(work)\n--\n\n"
@@ -29,6 +30,9 @@ PyDoc_STRVAR(left_doc, "work_left(work, why)\n--\n\n"
                        "Counts a worker out. why: None, or the text of what went wrong.");
 PyDoc_STRVAR(taken_doc, "work_taken(work)\n--\n\n"
                         "The highest number of a task that a worker has taken.");
+PyDoc_STRVAR(sit_doc, "work_sit(work)\n--\n\n"
+                      "Waits for a seat, which a worker has until it has retired. False if there is "
+                      "nothing more to do.");
 PyDoc_STRVAR(put_doc, "work_put(work, number, name, pickle, buffers)\n--\n\n"
                       "Adds a task. False if the queue is closed.");
 PyDoc_STRVAR(take_doc,
@@ -78,6 +82,8 @@ struct work {
     struct list tasks, results;
     struct index index;       /* of the tasks */
     unsigned workers;         /* threads that have not ended */
+    unsigned seats;           /* that are free; who waits for one is a spare */
+    pthread_cond_t freed;     /* a seat, or those who wait need none any more */
     unsigned long long taken; /* the highest number of a task that a worker has taken */
     bool closed;
 };
@@ -210,6 +216,7 @@ static void let_go(struct work *work)
     index_close(&work->index);
     pthread_cond_destroy(&work->tasks.arrived);
     pthread_cond_destroy(&work->results.arrived);
+    pthread_cond_destroy(&work->freed);
     pthread_mutex_destroy(&work->lock);
     hf_free(work);
 }
@@ -239,14 +246,18 @@ static PyObject *capsule_of(struct work *work)
     return capsule;
 }
 
-static PyObject *work_new(PyObject *module, PyObject *unused)
+static PyObject *work_new(PyObject *module, PyObject *number)
 {
     (void)module;
-    (void)unused;
+    const unsigned long seats = PyLong_AsUnsignedLong(number);
+    if (PyErr_Occurred() != NULL)
+        return NULL;
     struct work *work = hf_calloc(1, sizeof *work);
     if (work == NULL)
         return PyErr_NoMemory();
     work->holders = 1;
+    work->seats = (unsigned)seats;
+    pthread_cond_init(&work->freed, NULL);
     work->owner = getpid();
     pthread_mutex_init(&work->lock, NULL);
     list_open(&work->tasks);
@@ -316,6 +327,28 @@ static PyObject *work_put(PyObject *module, PyObject *arguments)
     return PyBool_FromLong(!closed);
 }
 
+/* The outcomes of a worker that ended before its time, and of one that has done its share; see
+ * _inside.py. */
+enum { BROKEN = 2, RETIRED = 3 };
+
+static PyObject *work_sit(PyObject *module, PyObject *capsule)
+{
+    struct work *work = work_of(capsule);
+    bool sits;
+    (void)module;
+    if (work == NULL)
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    pthread_mutex_lock(&work->lock);
+    while (work->seats == 0 && !(work->closed && work->tasks.first == NULL))
+        pthread_cond_wait(&work->freed, &work->lock);
+    sits = work->seats != 0;
+    work->seats -= sits;
+    pthread_mutex_unlock(&work->lock);
+    Py_END_ALLOW_THREADS
+    return PyBool_FromLong(sits);
+}
+
 /* The caller holds the lock. */
 static struct item *next_task(struct work *work)
 {
@@ -369,6 +402,10 @@ static PyObject *work_give(PyObject *module, PyObject *arguments)
         return NULL;
     pthread_mutex_lock(&work->lock);
     list_add(&work->results, item);
+    if (outcome == RETIRED) {
+        work->seats++;
+        pthread_cond_signal(&work->freed);
+    }
     pthread_mutex_unlock(&work->lock);
     Py_INCREF(Py_None);
     return Py_None;
@@ -428,6 +465,7 @@ static PyObject *work_clear(PyObject *module, PyObject *capsule)
         return NULL;
     pthread_mutex_lock(&work->lock);
     struct item *items = take_all_tasks(work);
+    pthread_cond_broadcast(&work->freed);
     pthread_mutex_unlock(&work->lock);
     for (struct item *item = items; item != NULL && numbers != NULL; item = item->next) {
         PyObject *number = PyLong_FromUnsignedLongLong(item->number);
@@ -445,6 +483,7 @@ static void close_work(struct work *work)
     work->closed = true;
     pthread_cond_broadcast(&work->tasks.arrived);
     pthread_cond_broadcast(&work->results.arrived);
+    pthread_cond_broadcast(&work->freed);
     pthread_mutex_unlock(&work->lock);
 }
 
@@ -460,8 +499,6 @@ static PyObject *work_close(PyObject *module, PyObject *capsule)
 }
 
 /* ---- the workers ---- */
-
-enum { BROKEN = 2 }; /* the outcome of a worker that ended before its time; see _inside.py */
 
 struct worker {
     struct work *work;
@@ -505,6 +542,17 @@ static void report_broken(struct work *work, const char *error)
     Py_XDECREF(trace);
 }
 
+/* Counts a worker out, and lets go of the queue. */
+static void leave(struct work *work)
+{
+    pthread_mutex_lock(&work->lock);
+    work->workers--;
+    pthread_cond_broadcast(&work->results.arrived);
+    pthread_cond_broadcast(&work->freed);
+    pthread_mutex_unlock(&work->lock);
+    let_go(work);
+}
+
 /* Runs homefree.interpreters._inside.work(queue, setup) in the interpreter that this thread is
  * attached to, until the queue is closed. */
 static void work_inside(const struct worker *worker)
@@ -541,11 +589,7 @@ static void *run_worker(void *argument)
     if (error != 0)
         report_broken(work, strerror(-error));
     hf_free(worker);
-    pthread_mutex_lock(&work->lock);
-    work->workers--;
-    pthread_cond_broadcast(&work->results.arrived);
-    pthread_mutex_unlock(&work->lock);
-    let_go(work);
+    leave(work);
     return NULL;
 }
 
@@ -579,10 +623,7 @@ static PyObject *work_start(PyObject *module, PyObject *arguments)
         Py_INCREF(Py_None);
         return Py_None;
     }
-    pthread_mutex_lock(&work->lock);
-    work->workers--;
-    pthread_mutex_unlock(&work->lock);
-    let_go(work);
+    leave(work);
     hf_free(worker);
     errno = error;
     return PyErr_SetFromErrno(PyExc_OSError);
@@ -627,11 +668,7 @@ static PyObject *work_left(PyObject *module, PyObject *arguments)
         return NULL;
     if (why != NULL)
         report_broken(work, why);
-    pthread_mutex_lock(&work->lock);
-    work->workers--;
-    pthread_cond_broadcast(&work->results.arrived);
-    pthread_mutex_unlock(&work->lock);
-    let_go(work);
+    leave(work);
     Py_INCREF(Py_None);
     return Py_None;
 }
@@ -646,11 +683,12 @@ static PyObject *work_taken(PyObject *module, PyObject *capsule)
 }
 
 PyMethodDef homefree_work_methods[] = {
-    {"work_new", work_new, METH_NOARGS, new_doc},
+    {"work_new", work_new, METH_O, new_doc},
     {"work_start", work_start, METH_VARARGS, start_doc},
     {"work_expect", work_expect, METH_O, expect_doc},
     {"work_join", work_join, METH_O, join_doc},
     {"work_left", work_left, METH_VARARGS, left_doc},
+    {"work_sit", work_sit, METH_O, sit_doc},
     {"work_put", work_put, METH_VARARGS, put_doc},
     {"work_take", work_take, METH_O, take_doc},
     {"work_give", work_give, METH_VARARGS, give_doc},

@@ -54,6 +54,19 @@ def begun():
 def begin_once(path):
     open(path, "x").close()
 
+def begin_in(path, most):
+    with open(path, "a+") as begun:
+        print(file=begun)
+        begun.seek(0)
+        assert len(begun.readlines()) <= most
+
+def wait_for_lines(path, count):
+    until = time.monotonic() + 60
+    while not os.path.exists(path) or len(open(path).readlines()) < count:
+        assert time.monotonic() < until
+        time.sleep(0.001)
+    return where()
+
 def names(frame):
     return [frame.f_code.co_name, *names(frame.f_back)] if frame else []
 
@@ -270,6 +283,59 @@ try:
     executor.submit(where).result()
 except interpreters.BrokenInterpreters as error:
     assert "FileExistsError" in str(error), error
+else:
+    raise AssertionError
+executor.shutdown()
+"""
+        )
+
+    @own_gil
+    def test_the_next_interpreter_is_there_before_one_retires(self):
+        self.fine(
+            """
+path = os.path.join(os.path.dirname(__file__), "begun")
+with Executor(1, max_tasks_per_child=20, initializer=begin_in, initargs=(path, 99)) as executor:
+    found = [executor.submit(wait_for_lines, path, 1).result() for _ in range(18)]
+    assert len(open(path).readlines()) == 1
+    found += [executor.submit(wait_for_lines, path, 2).result() for _ in range(2)]
+    assert len(set(found)) == 1, found
+    assert executor.submit(wait_for_lines, path, 2).result() != found[0]
+"""
+        )
+
+    @own_gil
+    def test_one_interpreter_is_made_ahead_of_its_time(self):
+        self.fine(
+            """
+path = os.path.join(os.path.dirname(__file__), "begun")
+gate = os.path.join(os.path.dirname(__file__), "gate")
+with Executor(3, max_tasks_per_child=1, initializer=begin_in, initargs=(path, 99)) as executor:
+    running = [executor.submit(wait_for, gate) for _ in range(3)]
+    wait_for_lines(path, 4)
+    queue = executor._queue
+    while queue.owed + queue.spares < 3:
+        time.sleep(0.001)
+    assert queue.spares == 1 and len(queue.groups) == 4, (queue.spares, queue.groups)
+    # It does nothing as long as three others work.
+    waiting = executor.submit(where)
+    assert not waiting.running()
+    open(gate, "w").close()
+    assert waiting.result() > 0
+    assert [future.result() for future in running] == [gate] * 3
+"""
+        )
+
+    @own_gil
+    def test_a_spare_interpreter_that_cannot_begin_matters_when_it_is_needed(self):
+        self.fine(
+            """
+path = os.path.join(os.path.dirname(__file__), "begun")
+executor = Executor(1, max_tasks_per_child=1, initializer=begin_in, initargs=(path, 1))
+assert executor.submit(wait_for_lines, path, 2).result() > 0
+try:
+    executor.submit(where).result()
+except interpreters.BrokenInterpreters as error:
+    assert "AssertionError" in str(error), error
 else:
     raise AssertionError
 executor.shutdown()

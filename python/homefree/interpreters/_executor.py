@@ -25,7 +25,7 @@ import weakref
 from .. import _homefree
 from .._install import install
 from ._crossing import pack, unpack
-from ._inside import BROKEN, DONE, RETIRED, RemoteError, see_own_frames
+from ._inside import BROKEN, DONE, NEARLY, RETIRED, RemoteError, see_own_frames
 from ._prepare import join
 from ._threads import BrokenInterpreters, Pool, break_all, close_all, settle
 
@@ -111,9 +111,12 @@ class _Queue:
         place."""
         self.count, self.setup, self.most = count, setup, most
         self.name_crashes = name_crashes
-        self.groups = []  # one for all workers, or one for each, if new ones take their places
+        # One for all workers, or one for each, if new ones take their places: None where there is
+        # none, False while it is made.
+        self.groups = []
+        self.owed = self.spares = 0  # of those: not made yet; made, and nobody has retired for them
         self.closed = False
-        self.work = _homefree.work_new()
+        self.work = _homefree.work_new(count)
         self.futures = {}
         self.broken = None
         self.threads = []  # for interpreters of others
@@ -136,7 +139,7 @@ class _Queue:
 
     def _end(self):
         for group in self.groups:
-            if group is not None:
+            if group:
                 _homefree.interpreters_end(group, 10_000)
 
     def start(self):
@@ -161,24 +164,44 @@ class _Queue:
         _homefree.work_start(self.work, group, place, setup)
 
     def _retire(self, index):
-        """An interpreter has done as many tasks as it may. A thread of its own makes the next one,
-        which takes a moment, and counts as a worker meanwhile."""
+        """An interpreter has done as many tasks as it may; a spare one works already."""
+        self.spares -= 1
+        group, self.groups[index] = self.groups[index], None
+        self._aside(_homefree.interpreters_end, group, 10_000)
+
+    def _renew(self):
+        """Makes what is to take the places of those that retire, one ahead of its time."""
+        while self.owed and self.spares < 1 and not (self.closed and self._all_taken()):
+            self.owed -= 1
+            self.spares += 1
+            if None not in self.groups:
+                self.groups.append(None)
+            index = self.groups.index(None)
+            self.groups[index] = False
+            self._aside(self._replace, index)
+
+    def _all_taken(self):
+        return max(list(self.futures), default=0) <= _homefree.work_taken(self.work)
+
+    def _replace(self, index):
+        self.groups[index] = self._group()
+        self._begin(index)
+
+    def _aside(self, function, *arguments):
+        """Calls what takes a moment on a thread of its own, which counts as a worker meanwhile."""
         _homefree.work_expect(self.work)
         try:
-            thread = threading.Thread(target=self._renew, args=(index,))
+            thread = threading.Thread(target=self._call, args=(function, arguments))
             thread.start()
-            self.threads.append(thread)
         except BaseException as error:
             _homefree.work_left(self.work, str(error))
+        else:
+            self.threads = [one for one in self.threads if one.is_alive()] + [thread]
 
-    def _renew(self, index):
+    def _call(self, function, arguments):
         why = None
         try:
-            group, self.groups[index] = self.groups[index], None
-            _homefree.interpreters_end(group, 10_000)
-            if self.futures or not self.closed:
-                self.groups[index] = self._group()
-                self._begin(index)
+            function(*arguments)
         except Exception as error:
             why = str(error)
         _homefree.work_left(self.work, why)
@@ -238,8 +261,12 @@ class _Queue:
             settle(future.set_exception, BrokenInterpreters(why))
 
     def _complete(self, number, outcome, pickled, buffers):
-        if outcome == RETIRED:
-            self._retire(number)
+        if outcome in (NEARLY, RETIRED):
+            if outcome == NEARLY:
+                self.owed += 1
+            else:
+                self._retire(number)
+            self._renew()
             return
         if outcome == BROKEN:
             self._break(f"an interpreter is lost: {bytes(pickled).decode('utf-8', 'replace')}")
@@ -432,7 +459,9 @@ class Executor(concurrent.futures.Executor):
 
     max_tasks_per_child: after so many tasks, a new interpreter takes the place of one, as with
     ProcessPoolExecutor: what tasks leave behind in modules' globals, caches and leaks ends with it.
-    None: never. Nor in a free-threaded CPython.
+    The new one is made, and has called the initializer, when the last tenth of these tasks begins:
+    tasks do not wait for it, and there is one interpreter more meanwhile, of a whole executor. None:
+    never. Nor in a free-threaded CPython.
 
     In a free-threaded CPython calls run on threads of this interpreter. Nothing is pickled:
     functions, arguments and results are the caller's own objects, and modules and their globals are

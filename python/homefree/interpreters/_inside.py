@@ -25,9 +25,10 @@ __all__ = [
     "work",
 ]
 
-# Outcomes of a task, and what else a worker has to say; _homefree's work.c has BROKEN, too. A
-# worker that has done as many tasks as it may is RETIRED, and gives its index.
-DONE, RAISED, BROKEN, RETIRED = 0, 1, 2, 3
+# Outcomes of a task, and what else a worker has to say; _homefree's work.c has two of them, too. A
+# worker that has done as many tasks as it may is RETIRED, and gives its index; shortly before, it
+# says that it is NEARLY.
+DONE, RAISED, BROKEN, RETIRED, NEARLY = 0, 1, 2, 3, 4
 
 
 class RemoteError(Exception):
@@ -139,15 +140,27 @@ def _describe(error):
 def work(queue, setup):
     """Does the tasks of a queue until it is closed, or as many as it may. setup: the pickle of
     (main module, path, the pickle of (initializer, arguments) or None, (index, how many) or
-    None)."""
+    None). With an index it waits for a seat first: it may have been made ahead of its time, and
+    matters, also if it could not begin, once another one has retired."""
     global _main
     take, give = _homefree.work_take, _homefree.work_give
     _main, sys.path[:], initializer, turn = pickle.loads(setup)
     index, left = turn or (None, -1)
+    failed = None
     if initializer is not None:
-        function, arguments = _unpack(initializer, ())
-        function(*arguments)
+        try:
+            function, arguments = _unpack(initializer, ())
+            function(*arguments)
+        except BaseException as error:
+            failed = error
+    if turn is not None and not _homefree.work_sit(queue):
+        return
+    if failed is not None:
+        raise failed
+    nearly = max(1, left // 10)
     while left != 0:
+        if left == nearly:
+            give(queue, index, NEARLY, b"", [])
         task = take(queue)
         if task is None:
             return
