@@ -10,15 +10,14 @@
 #include "suite.h"
 
 #include <dlfcn.h>
-#include <errno.h>
 #include <execinfo.h>
 #include <fcntl.h>
 #include <homefree/homefree.h>
-#include <inttypes.h>
 #include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -82,11 +81,12 @@ static bool is_of(const void *address, const char *file)
     bool found = false;
     ck_assert_ptr_nonnull(maps);
     while (fgets(line, sizeof line, maps) != NULL) {
-        uintptr_t start, end;
-        unsigned long inode;
-        if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " %*s %*s %*s %lu", &start, &end, &inode) == 3 &&
-            (uintptr_t)address >= start && (uintptr_t)address < end)
-            found = inode == status.st_ino;
+        char *at; /* start-end rights offset device inode */
+        const uintptr_t start = strtoul(line, &at, 16), end = strtoul(at + 1, &at, 16);
+        for (int field = 0; field < 3; field++)
+            at = strchr(at + 1, ' ');
+        if ((uintptr_t)address >= start && (uintptr_t)address < end)
+            found = strtoul(at, NULL, 10) == status.st_ino;
     }
     fclose(maps);
     return found;

@@ -54,6 +54,11 @@ HF_API int hf_private_copy(const char *path, char *out, size_t size);
 /*
  * Removes the file of a private copy that this process has made.
  *
+ * If the copy is loaded, those pages of its code and constants that are as in the original are from
+ * then on the original's in memory, so that all copies share them. Whoever writes into the
+ * original's file, in place of replacing it, then changes the copy, as with any loaded object.
+ * Nothing is shared if the original is another file by now, or was written to.
+ *
  * Parameters:
  *   path  in: as hf_private_copy() wrote it
  * Result: 0, also if the file was removed before; otherwise a negative errno.
@@ -61,8 +66,8 @@ HF_API int hf_private_copy(const char *path, char *out, size_t size);
  *   -EINVAL  path is NULL
  *   -ENOENT  path is not a copy made by this process
  *   others   as unlink(2); the file is removed when the process exits
- * Frees: the file; a loaded copy stays loaded.
- * Threads: safe.
+ * Frees: the file; a loaded copy stays loaded, and its file's room on the disk is in use as long.
+ * Threads: safe, also while others run the copy's code; takes the dynamic loader's lock.
  * Fork: safe.
  * Signals: unsafe.
  * Since: 1.0

@@ -459,8 +459,8 @@ class Executor(concurrent.futures.Executor):
 
     max_tasks_per_child: after so many tasks, a new interpreter takes the place of one, as with
     ProcessPoolExecutor: what tasks leave behind in modules' globals, caches and leaks ends with it.
-    The new one is made, and has called the initializer, when the last tenth of these tasks begins:
-    tasks do not wait for it, and there is one interpreter more meanwhile, of a whole executor. None:
+    The new one is made, and calls the initializer, while the last tenth of these tasks is done, so
+    that none waits for it: meanwhile the executor has an interpreter more, one at a time. None:
     never. Nor in a free-threaded CPython.
 
     In a free-threaded CPython calls run on threads of this interpreter. Nothing is pickled:

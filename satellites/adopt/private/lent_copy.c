@@ -139,7 +139,8 @@ void *hf_lent_reuse(const char *path, int64_t interpreter)
     const struct set *set = set_for(interpreter, NULL);
     for (struct lent *at = set != NULL ? set->first : NULL; at != NULL && handle == NULL;
          at = at->next)
-        if (!at->taken && strcmp(at->path, original) == 0 && hf_copy_is_same(&at->status, &status)) {
+        if (!at->taken && strcmp(at->path, original) == 0 &&
+            hf_copy_is_same(&at->status, &status)) {
             at->taken = true;
             handle = at->handle;
         }

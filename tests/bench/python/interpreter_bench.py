@@ -2,18 +2,25 @@
 """What NumPy costs in one more interpreter with a GIL of its own, against one more process.
 
 Each sample is a process of its own, and the two kinds take turns. In one kind the process imports
-NumPy for the first time. In the other, interpreters are made one after the other and import it as
-private copies; each import is a sample, and memory is what the process grew by, for each of them.
-Times are the importing thread's processor time, because the machine may be busy. Memory is resident
-memory (smaps_rollup); for the process, all of it, because one more worker costs all of it.
+NumPy for the first time, while another one that has imported it lives. In the other, a process that
+has imported it makes Executors of one interpreter each, which import it as private copies and live
+on; the first one does not count. Times of imports are the importing thread's processor time,
+because the machine may be busy.
 
-Then what is left of an Executor that imports NumPy, uses it and ends, and how long one takes until
-it has used it, beside a process. The first two cycles do not count, nor does what homefree.trim()
-gives back. These are wall times.
+Memory is what one more adds. Of an interpreter, that is what the proportional memory (Pss) of its
+process grows by: pages that it shares with the original's file are no new memory. Of a process it
+is its resident memory, as one that is alone on its machine takes, or, beside another one that
+lives, what it has alone (Private_*). --split shows the interpreter's by kinds of mappings.
 
-The exit status is 0 also when a figure is missed, and 1 only when something could not be measured.
+Then the time until a task is done that uses NumPy: in a worker that has taken the place of one that
+retired (max_tasks_per_child), in a new Executor, and in a process; and what is left of an Executor
+that imports NumPy, uses it and ends. The first two cycles do not count, nor does what
+homefree.trim() gives back. These are wall times.
 
-    interpreter_bench.py --package DIR --python FILE [--rounds N] [--cycles N]
+Prints the table of tests/bench/README.md. The exit status is 0 also when a figure is missed, and 1
+only when something could not be measured.
+
+    interpreter_bench.py --package DIR --python FILE [--rounds N] [--cycles N] [--split]
 """
 
 import argparse
@@ -26,59 +33,116 @@ import tempfile
 import time
 from pathlib import Path
 
-GUESTS = Path(__file__).resolve().parents[2] / "interpreter_modules"
 COUNT = 4  # interpreters of one process
+SIZES = """
+import re
+
+def sizes():
+    with open("/proc/self/smaps_rollup") as lines:
+        found = {line.split(":")[0]: int(line.split()[1]) for line in lines if " kB" in line}
+    return found["Rss"], found["Pss"], found["Private_Clean"] + found["Private_Dirty"]
+
+def kinds():
+    found, kind = {}, None
+    with open("/proc/self/smaps") as lines:
+        for line in lines:
+            mapping = re.match("[0-9a-f]+-[0-9a-f]+ (...). [0-9a-f]+ [0-9a-f:]+ [0-9]+ *(.*)", line)
+            if mapping:
+                rights, name = mapping.groups()
+                file = "a copy's file" if ".homefree-" in name else "other files"
+                kind = f"{file}, {rights}" if name.startswith("/") else "no file"
+            elif line.startswith("Pss:"):
+                found[kind] = found.get(kind, 0) + int(line.split()[1])
+    return found
+"""
 TIMED = """
 import time
-begin = time.thread_time()
-import numpy
-spent = time.thread_time() - begin
-"""
-RESIDENT = """
-def resident():
-    with open("/proc/self/smaps_rollup") as lines:
-        return next(int(line.split()[1]) for line in lines if line.startswith("Rss:"))
+def timed():
+    begin = time.thread_time()
+    import numpy
+    return time.thread_time() - begin
 """
 PROCESS = (
     "import homefree\nhomefree.install()\n"
+    + SIZES
     + TIMED
-    + RESIDENT
-    + "import json\nprint(json.dumps([[spent], resident()]))"
-)
-INTERPRETERS = (
-    RESIDENT
-    + f"""
-import json, os, sys
-sys.path.insert(1, {str(GUESTS)!r})
-import guest, homefree
-homefree.install()
-import numpy
-before = resident()
-readable, writable = os.pipe()
-for _ in range({COUNT}):
-    code = guest.BEFORE.format(path=sys.path) + {TIMED!r}
-    code += f"import os; os.write({{writable}}, b'%r\\\\n' % spent)\\n"
-    guest.run(guest.create(), code)
-assert not guest.failed, guest.failed
-after = resident()
-os.close(writable)
-with os.fdopen(readable) as lines:
-    spent = [float(line) for line in lines]
-print(json.dumps([spent, (after - before) / {COUNT}]), flush=True)
-os._exit(0)
+    + """
+import json, sys
+spent = timed()
+print(json.dumps([spent, *sizes()]), flush=True)
+sys.stdin.read()
 """
 )
-CYCLES = (
-    RESIDENT
-    + """
-import sys, time
+INTERPRETERS = (
+    SIZES
+    + TIMED
+    + f"""
+import json, os
 import homefree
 from homefree.interpreters import Executor
 
+def begun():
+    executor = Executor(1)
+    return executor, executor.submit(timed).result()
+
+def main():
+    homefree.install()
+    import numpy
+    living = [begun()]
+    before, split = sizes(), kinds()
+    living += [begun() for _ in range({COUNT})]
+    grown = [(now - then) / {COUNT} for now, then in zip(sizes(), before)]
+    split = {{kind: (now - split.get(kind, 0)) / {COUNT} for kind, now in kinds().items()}}
+    print(json.dumps([[spent for _, spent in living[1:]], *grown, split]), flush=True)
+    os._exit(0)
+
+if __name__ == "__main__":
+    main()
+"""
+)
+USE = """
 def use():
     import numpy
     assert numpy.linalg.inv(numpy.eye(3) * 2)[0, 0] == 0.5
     return float(numpy.random.default_rng(1).standard_normal(1000).sum())
+"""
+SWAPS = (
+    USE
+    + """
+import json, os, sys, tempfile, time
+from homefree.interpreters import Executor
+
+def begin(path):
+    use()
+    with open(path, "a") as file:
+        file.write(".")
+
+def use_until(path, count):
+    while os.path.getsize(path) < count:
+        time.sleep(0.001)
+
+def main(count):
+    with tempfile.TemporaryDirectory() as directory:
+        path, spent = os.path.join(directory, "begun"), []
+        with Executor(1, initializer=begin, initargs=(path,), max_tasks_per_child=2) as executor:
+            for number in range(count + 3):
+                start = time.perf_counter()
+                executor.submit(use).result()
+                spent.append(time.perf_counter() - start)
+                executor.submit(use_until, path, number + 2).result()
+        print(json.dumps(spent[3:]))
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))
+"""
+)
+CYCLES = (
+    SIZES
+    + USE
+    + """
+import sys, time
+import homefree
+from homefree.interpreters import Executor
 
 def cycle():
     begin = time.perf_counter()
@@ -90,16 +154,16 @@ def main(cycles):
     homefree.install()
     cycle(), cycle()
     homefree.trim()
-    before = resident()
+    before = sizes()[0]
     spent = [cycle() for _ in range(cycles)]
     homefree.trim()
-    print([spent, (resident() - before) / cycles])
+    print([spent, (sizes()[0] - before) / cycles])
 
 if __name__ == "__main__":
     main(int(sys.argv[1]))
 """
 )
-STARTED = "import numpy; numpy.random.default_rng(1).standard_normal(1000).sum()"
+STARTED = USE + "use()"
 
 
 def in_file(python, package, code, *arguments):
@@ -110,15 +174,17 @@ def in_file(python, package, code, *arguments):
         return run(python, package, str(path), *arguments)
 
 
-def sample(python, package, code):
-    return run(python, package, "-c", code)
+def environment_of(package):
+    """Without homefree's own bytecode, each interpreter would compile its modules."""
+    plain = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "LD_"))}
+    return plain | {"PYTHONPATH": package}
 
 
 def run(python, package, *arguments):
-    environment = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "LD_"))}
     done = subprocess.run(
         [python, "-s", "-W", "ignore", *arguments],
-        env=environment | {"PYTHONPATH": package},
+        env=environment_of(package),
+        stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         text=True,
         timeout=800,
@@ -127,10 +193,22 @@ def run(python, package, *arguments):
     return json.loads(done.stdout or "null")
 
 
-def verdict(what, one, other, unit, wanted):
+def processes(python, package):
+    """Two, one after the other: what the second one prints while the first one lives."""
+    with subprocess.Popen(
+        [python, "-s", "-W", "ignore", "-c", PROCESS],
+        env=environment_of(package),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as first:
+        first.stdout.readline()
+        return run(python, package, "-c", PROCESS)
+
+
+def row(what, one, other, unit, wanted=None):
     ratio = one / other
-    said = "ok" if ratio <= wanted else "missed"
-    print(f"{what}: {ratio:.2f} ({one:.1f} {unit} / {other:.1f} {unit}), at most {wanted}: {said}")
+    said = "" if wanted is None else f"≤ {wanted}" + ("" if ratio <= wanted else ", missed")
+    print(f"| {what} | {ratio:.2f} ({one:.1f} {unit} / {other:.1f} {unit}) | {said} |")
 
 
 def main():
@@ -139,45 +217,46 @@ def main():
     parser.add_argument("--python", required=True)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--cycles", type=int, default=200)
+    parser.add_argument("--split", action="store_true")
     options = parser.parse_args()
-    package = os.path.abspath(options.package)
-    kinds = {PROCESS: ([], []), INTERPRETERS: ([], [])}
+    python, package = options.python, os.path.abspath(options.package)
+    plain, copied, starts = [], [], []
     try:
         for number in range(options.rounds + 1):
-            for code, (times, sizes) in list(kinds.items())[:: -1 if number % 2 else 1]:
-                spent, size = sample(options.python, package, code)
-                if number:  # the first round reads the files
-                    times += spent
-                    sizes.append(size)
-        spent, grown = in_file(options.python, package, CYCLES, str(options.cycles))
-        starts = []
-        for _ in range(options.rounds):
+            samples = (
+                processes(python, package),
+                in_file(python, package, INTERPRETERS),
+            )
             begin = time.perf_counter()
-            run(options.python, package, "-c", STARTED)
-            starts.append(time.perf_counter() - begin)
+            run(python, package, "-c", STARTED)
+            spent = time.perf_counter() - begin
+            if number:  # the first round reads the files
+                plain.append(samples[0])
+                copied.append(samples[1])
+                starts.append(spent)
+        swaps = in_file(python, package, SWAPS, "20")
+        cycles, grown = in_file(python, package, CYCLES, str(options.cycles))
     except subprocess.CalledProcessError as error:
         print(f"interpreter_bench.py: exit status {error.returncode}", file=sys.stderr)
         return 1
-    (plain, process), (copied, interpreter) = kinds.values()
     median = statistics.median
-    verdict(
-        "import of private NumPy / first plain import",
-        median(copied) * 1e3,
-        median(plain) * 1e3,
-        "ms",
-        2,
-    )
-    verdict(
-        "memory of an interpreter with NumPy / of a process",
-        median(interpreter) / 1024,
-        median(process) / 1024,
-        "MiB",
-        0.6,
-    )
-    said = "ok" if grown <= 100 else "missed"
-    print(f"left of each of {options.cycles} Executors: {grown:.1f} KiB, at most 100: {said}")
-    first, process = median(spent) * 1e3, median(starts) * 1e3
-    print(f"until NumPy was used: {first:.0f} ms in a new Executor, {process:.0f} ms in a process")
+    imports, resident, _, alone = (median(values) for values in zip(*plain))
+    spent = median(one for sample in copied for one in sample[0])
+    added = median(sample[2] for sample in copied) / 1024
+    start = median(starts) * 1e3
+    print("| what | | wanted |\n|---|---|---|")
+    row("import / first plain import", spent * 1e3, imports * 1e3, "ms", 2)
+    row("memory / all of a process", added, resident / 1024, "MiB", 0.35)
+    row("memory / what a second process adds", added, alone / 1024, "MiB")
+    row("time to a warm one / to a process", median(swaps) * 1e3, start, "ms", 0.1)
+    row("time to a new Executor / to a process", median(cycles) * 1e3, start, "ms")
+    said = "" if grown <= 100 else ", missed"
+    print(f"| left of each of {options.cycles} Executors | {grown:.1f} KiB | ≤ 100 KiB{said} |")
+    if options.split:
+        print()
+        for kind in sorted(copied[0][-1]):
+            size = median(sample[-1].get(kind, 0) for sample in copied)
+            print(f"{size:9.0f} KiB  {kind}")
     return 0
 
 
