@@ -7,8 +7,8 @@ then its own tests, under pytest; then `homefree inspect` on everything that the
 
 An example in Rust needs cargo, maturin (in an environment whose bin directory is on PATH), and the
 directory that HOMEFREE_CRATES names, with its crates unpacked as `cargo vendor` leaves them. One
-with kernels for CUDA needs nvcc, and no device. The one with interpreters runs with a CPython from
-3.12 on that has a libpython, with NumPy from the environment that tests/run makes for it.
+with kernels for CUDA needs nvcc, and no device. Those with interpreters run with a CPython
+from 3.12 on that has a libpython, with NumPy from the environment that tests/run makes for it.
 """
 
 import argparse
@@ -23,8 +23,8 @@ import tempfile
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "support"))
 import installation  # noqa: E402
 
-# Examples that build programs: there is no shared object to inspect.
-PROGRAMS = {"interpreters"}
+# Examples with interpreters: programs, so there is no shared object to inspect.
+PROGRAMS = {"interpreters", "server"}
 
 PYTHON = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else sys.executable
 
@@ -159,7 +159,7 @@ def main():
         print(missing)
         return 77
     arguments.python, arguments.packages = PYTHON, None
-    if arguments.example.name == "interpreters":
+    if arguments.example.name in PROGRAMS:
         found = with_own_gil(arguments.build / "wheels")
         if found is None:
             print("interpreters with GILs of their own: no CPython 3.12 with libpython and NumPy")

@@ -1,0 +1,125 @@
+"""Both servers answer, refuse, fail and end as README.md says."""
+
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+import threading
+
+import pytest
+from load import Server
+
+SERVERS = {
+    "app": ("-m", "uvicorn", "app:app", "--port", "0", "--no-access-log"),
+    "loops": ("loops.py", "--port", "0"),
+}
+
+# A model that fails when it is told to, and waits until it is told to go on.
+STRANGE = """
+import pathlib
+
+HERE = pathlib.Path(__file__).parent
+
+def load():
+    return "model"
+
+def answer(model, body):
+    if body == b"fail":
+        raise LookupError("not today")
+    if body == b"wait":
+        (HERE / "started").write_text("")   # each waits until the other end is opened
+        (HERE / "go").read_text()
+    return 200, b'"done"'
+"""
+
+
+@contextlib.contextmanager
+def running(name, **environment):
+    server = Server(sys.executable, *SERVERS[name], **environment)
+    try:
+        yield server
+    finally:
+        with server.process:
+            server.process.kill()
+
+
+@pytest.fixture
+def strange(tmp_path):
+    (tmp_path / "strange.py").write_text(STRANGE)
+    for name in "started", "go":
+        os.mkfifo(tmp_path / name)
+    path = os.pathsep.join(filter(None, [str(tmp_path), os.environ.get("PYTHONPATH")]))
+    return tmp_path, {"MODEL": "strange", "PYTHONPATH": path}
+
+
+@pytest.mark.parametrize("name", SERVERS)
+@pytest.mark.parametrize("workers", [1, 2])
+def test_answers_are_the_models(name, workers, monkeypatch):
+    monkeypatch.setenv("WORKERS", str(workers))
+    command = [sys.executable, "load.py", "100", sys.executable, *SERVERS[name]]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert (done.stdout, done.returncode) == ("100 of 100 equal\n", 0), done.stderr
+
+
+@pytest.mark.parametrize("name", SERVERS)
+def test_bad_requests_are_refused(name):
+    with running(name) as server:
+        for words in "", "[]", '["one"]', "[1e400]", "[true]", "{" * 9999:
+            body = f'{{"words": {words}}}'
+            status, answer, _ = server.ask(body)
+            assert status == 400 and answer["error"], body
+        assert server.ask(" " * 1_100_000)[0] == 413
+        assert server.ask(None, "GET", "/")[0] == 404
+        assert server.ask('{"words": [1]}')[0] == 200
+        # A client that goes away in the middle of its body.
+        with socket.create_connection(server.place) as client:
+            client.sendall(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 99\r\n\r\n{")
+        assert server.ask(None, "GET", "/health")[:2] == (200, {"waiting": 0})
+        server.end()
+        assert "Traceback" not in server.log
+
+
+@pytest.mark.parametrize("name", SERVERS)
+def test_a_model_that_fails_is_an_error_500_and_a_traceback_in_the_log(name, strange):
+    with running(name, **strange[1]) as server:
+        status, answer, _ = server.ask("fail")
+        assert (status, answer) == (500, {"error": "the model has failed; the log says why"})
+        assert server.ask("again")[:2] == (200, "done")
+        assert server.ask(None, "GET", "/health")[0] == 200
+        server.end()
+    assert "LookupError: not today" in server.log
+    if name == "app":
+        assert "In interpreter " in server.log
+
+
+def test_more_requests_than_the_limit_are_refused_and_what_runs_is_finished(strange):
+    directory, environment = strange
+    with running("app", LIMIT="1", **environment) as server:
+        answers = []
+        first = threading.Thread(target=lambda: answers.append(server.ask("wait")))
+        first.start()
+        (directory / "started").read_text()
+        assert server.ask(None, "GET", "/health")[:2] == (200, {"waiting": 1})
+        status, _, headers = server.ask("second")
+        assert (status, headers["retry-after"]) == (503, "1")
+        server.process.terminate()
+        (directory / "go").write_text("")
+        first.join()
+        assert answers[0][:2] == (200, "done")
+        server.end()
+        assert "Application shutdown complete" in server.log
+
+
+def test_loops_finish_what_they_have_begun(strange):
+    directory, environment = strange
+    with running("loops", **environment) as server:
+        answers = []
+        first = threading.Thread(target=lambda: answers.append(server.ask("wait")))
+        first.start()
+        (directory / "started").read_text()
+        server.process.terminate()
+        (directory / "go").write_text("")
+        first.join()
+        assert answers[0][:2] == (200, "done")
+        assert server.end() == 0
