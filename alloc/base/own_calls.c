@@ -10,13 +10,16 @@
  * opens it. They get what that library's own slots have: dlsym() must find CUDA's functions there,
  * and no stubs for them.
  *
- * Owns nothing. Runs before the start's lock is taken, so two threads may do the same.
+ * Owns the lock under which a satellite's slots are written; two threads may open one at a time, and
+ * nothing is taken below it. A copy's own slots are written by its start, once.
  */
 #include "alloc/base/own_calls.h"
 
 #include "alloc/base/dynlink.h"
+#include "alloc/base/fork_lock.h"
 
 #include <gnu/libc-version.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -148,6 +151,8 @@ static void look_for(struct slots *slots, const char *name, void **slot)
         slots->found = *slot;
 }
 
+static pthread_mutex_t HF_FORK_LOCK writing = PTHREAD_MUTEX_INITIALIZER;
+
 static void bind(struct slots *slots, const char *name, void **slot)
 {
     const struct link_map *definer = hf_dynlink_find(*slot);
@@ -164,8 +169,13 @@ static void bind(struct slots *slots, const char *name, void **slot)
     }
     if (function == NULL)
         function = libc_function(slots->libc, name);
-    if (function != NULL)
-        write_slot(slots->libc, slot, function);
+    if (function == NULL || function == *slot)
+        return;
+    if (slots->of_satellite)
+        pthread_mutex_lock(&writing);
+    write_slot(slots->libc, slot, function);
+    if (slots->of_satellite)
+        pthread_mutex_unlock(&writing);
 }
 
 /* A satellite's, or with NULL this library's. */

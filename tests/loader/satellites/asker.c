@@ -2,12 +2,15 @@
  * Loads the libhomefree that its first argument names, runs the command in BETWEEN, goes to another
  * directory, the second argument or /, asks for what two satellites do, and says what came of it:
  * in the process, in a forked child, and in the process again.
+ *
+ * With AT_ONCE=N, eight threads ask at a time, in each of N children; says how many children died.
  */
 #include <dlfcn.h>
 #include <homefree/homefree.h>
 #include <homefree/interpreters.h>
 #include <homefree/private.h>
 #include <limits.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -26,6 +29,41 @@ static void ask(void *library, const char *where)
     fflush(stdout);
 }
 
+static pthread_barrier_t all;
+
+static void *ask_with_others(void *library)
+{
+    int (*private_copy)(const char *, char *, size_t) =
+        (int (*)(const char *, char *, size_t))dlsym(library, "hf_private_copy");
+    char path[PATH_MAX];
+    pthread_barrier_wait(&all);
+    (void)private_copy("/nowhere/file.so", path, sizeof path);
+    return NULL;
+}
+
+static int ask_at_once(void *library, int children)
+{
+    int died = 0;
+    for (int i = 0; i < children; i++) {
+        const pid_t child = fork();
+        if (child == 0) {
+            pthread_t threads[8];
+            pthread_barrier_init(&all, NULL, 8);
+            for (int j = 0; j < 8; j++)
+                if (pthread_create(&threads[j], NULL, ask_with_others, library) != 0)
+                    _exit(1);
+            for (int j = 0; j < 8; j++)
+                pthread_join(threads[j], NULL);
+            _exit(0);
+        }
+        int status = 1;
+        waitpid(child, &status, 0);
+        died += status != 0;
+    }
+    printf("%d died\n", died);
+    return 0;
+}
+
 int main(int count, char **arguments)
 {
     void *library = count > 1 ? dlopen(arguments[1], RTLD_NOW) : NULL;
@@ -35,6 +73,8 @@ int main(int count, char **arguments)
         fprintf(stderr, "%s\n", dlerror());
         return 1;
     }
+    if (getenv("AT_ONCE") != NULL)
+        return ask_at_once(library, atoi(getenv("AT_ONCE")));
     ask(library, "process");
     const pid_t child = fork();
     if (child == 0) {

@@ -97,6 +97,16 @@ class Satellites(unittest.TestCase):
         self.copy(*SATELLITES)
         self.works()
 
+    def test_opened_by_many_threads_at_a_time(self):
+        done = subprocess.run(
+            [ASKER, LIBRARIES / CORE],
+            env={**os.environ, "AT_ONCE": "200"},
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        self.assertEqual((done.stdout, done.returncode), ("0 died\n", 0), done.stderr)
+
     def test_next_to_a_library_of_another_name(self):
         """As wheels have it after auditwheel."""
         self.needs_both()
