@@ -158,13 +158,15 @@ def main():
     if missing := lacks(arguments.example.name):
         print(missing)
         return 77
-    arguments.python, arguments.packages = PYTHON, None
+    arguments.python, arguments.packages = PYTHON, []
     if arguments.example.name in PROGRAMS:
         found = with_own_gil(arguments.build / "wheels")
         if found is None:
             print("interpreters with GILs of their own: no CPython 3.12 with libpython and NumPy")
             return 77
-        arguments.python, arguments.packages = found
+        arguments.python, arguments.packages = found[0], [found[1]]
+    if arguments.example.name == "server":
+        arguments.packages += arguments.build.glob("wheels/server/lib/python3*/site-packages")
     if (arguments.example / "Cargo.toml").exists():
         for path, what in (
             (shutil.which("cargo"), "cargo is missing"),
@@ -188,8 +190,7 @@ def main():
 def check(arguments, tools, place):
     source = arguments.example.resolve()
     bin_directory, site = installation.environment(arguments.python, tools, place / "environment")
-    if arguments.packages:
-        (site / "packages.pth").write_text(f"{arguments.packages}\n")
+    (site / "packages.pth").write_text("".join(f"{one}\n" for one in arguments.packages))
     path = [str(bin_directory), os.environ["PATH"]]
     # The environment's own programs, instead of those of the tools' environment.
     for name in ("pip", "pytest", "swig"):

@@ -13,6 +13,9 @@ import unittest
 
 import support
 
+sys.path.insert(0, str(pathlib.Path(support.__file__).resolve().parents[1] / "support"))
+import guide  # noqa: E402
+
 OWN_GIL = sys.version_info >= (3, 12) and not support.FREE_THREADED
 own_gil = unittest.skipUnless(OWN_GIL, "nothing is pickled without a GIL")
 
@@ -888,6 +891,15 @@ assert not errors, errors[0]
             "-X",
             "dev",
         )
+
+
+@unittest.skipUnless(OWN_GIL or support.FREE_THREADED, "one GIL for all interpreters")
+@unittest.skipIf(numpy is None, "no NumPy")
+class Guide(unittest.TestCase):
+    def test_its_programs_print_the_same(self):
+        one = guide.said(guide.ONE)
+        self.assertRegex(one, r"^-\d+\.\d{4,6}$")
+        self.assertEqual(guide.said(guide.EXECUTOR), one)
 
 
 class Refused(unittest.TestCase):

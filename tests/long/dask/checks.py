@@ -6,15 +6,20 @@ Usage: checks.py [unittest arguments]
 
 import os
 import signal
+import sys
 import tempfile
 import threading
 import time
 import unittest
 import urllib.request
+from pathlib import Path
 
 import dask
 import numpy
 from dask.distributed import Client, Event, LocalCluster, get_worker, wait
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "support"))
+import guide  # noqa: E402
 
 PATIENCE = 120
 
@@ -205,6 +210,11 @@ class Deaths(Cluster):
         self.client.gather(self.client.map(spin, range(50), pure=False))
         after = self.client.run(threading.active_count)
         self.assertEqual({k: after[k] - before[k] > 5 for k in after}, dict.fromkeys(after, False))
+
+
+class Guide(unittest.TestCase):
+    def test_its_program(self):
+        self.assertEqual(guide.said(guide.DASK), guide.said(guide.ONE))
 
 
 if __name__ == "__main__":

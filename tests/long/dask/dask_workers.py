@@ -17,33 +17,15 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
 sys.path.insert(0, str(ROOT / "tests/support"))
-from interpreters import interpreters  # noqa: E402
+from interpreters import environment  # noqa: E402
 from rows import row  # noqa: E402
-
-WHEELS = "distributed", "numpy"
-
-
-def environment(build):
-    """The interpreter of one that has the wheels, or None."""
-    place = build / "long/dask"
-    python = place / "bin/python"
-    if python.exists():
-        return python
-    usable = "import sys, sysconfig; sys.exit(sys.version_info < (3, 12) or bool("
-    usable += "sysconfig.get_config_var('Py_GIL_DISABLED')))"
-    for one in interpreters():
-        if subprocess.run([one, "-c", usable], capture_output=True).returncode == 0:
-            subprocess.run([one, "-m", "venv", "--clear", place], check=True)
-            subprocess.run([python, "-m", "pip", "install", "--quiet", *WHEELS], check=True)
-            return python
-    return None
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument("--build", type=Path, default=ROOT / "build")
     build = parser.parse_args().build.resolve()
-    python = environment(build)
+    python = environment(build / "long/dask", "distributed", "numpy")
     if python is None:
         print("no CPython 3.12 or newer with a GIL")
         return 77
