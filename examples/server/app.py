@@ -81,7 +81,7 @@ class Application:
         self.waiting += 1
         try:
             return await self.ask(body)
-        except Exception as failure:
+        except (Exception, SystemExit) as failure:
             self.broken = isinstance(failure, BrokenInterpreters)
             LOG.error("the model has failed", exc_info=failure)
             return 500, error("the model has failed; the log says why")

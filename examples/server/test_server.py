@@ -27,6 +27,8 @@ def load():
 def answer(model, body):
     if body == b"fail":
         raise LookupError("not today")
+    if body == b"exit":
+        raise SystemExit(3)
     if body == b"wait":
         (HERE / "started").write_text("")   # each waits until the other end is opened
         (HERE / "go").read_text()
@@ -85,12 +87,23 @@ def test_a_model_that_fails_is_an_error_500_and_a_traceback_in_the_log(name, str
     with running(name, **strange[1]) as server:
         status, answer, _ = server.ask("fail")
         assert (status, answer) == (500, {"error": "the model has failed; the log says why"})
+        assert server.ask("exit")[0] == 500
         assert server.ask("again")[:2] == (200, "done")
         assert server.ask(None, "GET", "/health")[0] == 200
         server.end()
     assert "LookupError: not today" in server.log
     if name == "app":
         assert "In interpreter " in server.log
+
+
+def test_a_model_that_interpreters_cannot_load_is_said_at_the_start(strange):
+    directory, environment = strange
+    (directory / "strange.py").write_text(
+        "import homefree\nassert homefree._homefree.interpreter_current() == 0, 'not here'\n"
+        + STRANGE
+    )
+    with pytest.raises(RuntimeError, match="not here"):
+        Server(sys.executable, *SERVERS["app"], **environment)
 
 
 def test_more_requests_than_the_limit_are_refused_and_what_runs_is_finished(strange):
