@@ -10,8 +10,8 @@
  * opens it. They get what that library's own slots have: dlsym() must find CUDA's functions there,
  * and no stubs for them.
  *
- * Owns the lock under which a satellite's slots are written; two threads may open one at a time, and
- * nothing is taken below it. A copy's own slots are written by its start, once.
+ * Owns the lock under which a satellite's slots are written, because two threads may open one at a
+ * time; nothing is taken below it. A copy's own slots are written by its start, once.
  */
 #include "alloc/base/own_calls.h"
 

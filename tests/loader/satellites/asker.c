@@ -41,10 +41,10 @@ static void *ask_with_others(void *library)
     return NULL;
 }
 
-static int ask_at_once(void *library, int children)
+static int ask_at_once(void *library, const char *children)
 {
     int died = 0;
-    for (int i = 0; i < children; i++) {
+    for (long i = strtol(children, NULL, 10); i > 0; i--) {
         const pid_t child = fork();
         if (child == 0) {
             pthread_t threads[8];
@@ -73,8 +73,9 @@ int main(int count, char **arguments)
         fprintf(stderr, "%s\n", dlerror());
         return 1;
     }
-    if (getenv("AT_ONCE") != NULL)
-        return ask_at_once(library, atoi(getenv("AT_ONCE")));
+    const char *children = getenv("AT_ONCE");
+    if (children != NULL)
+        return ask_at_once(library, children);
     ask(library, "process");
     const pid_t child = fork();
     if (child == 0) {
