@@ -201,6 +201,12 @@ class Deaths(Cluster):
         found = self.client.gather([self.client.submit(where, pure=False) for _ in range(20)])
         self.assertTrue(all(number > 0 for _, number in found), found)
 
+
+class Restarts(Cluster):
+    """With workers of its own: Dask loses one that is asked to restart just after it has died."""
+
+    workers, threads = 2, 1
+
     def test_restart(self):
         self.client.restart(timeout=PATIENCE)
         self.assertGreater(self.result(self.client.submit(where, pure=False))[1], 0)
