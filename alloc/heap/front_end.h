@@ -225,11 +225,13 @@ struct hf_heaps_functions {
                   const void *caller);
     int (*walk)(const struct hf_heap *heap, int (*visit)(void *context, void *ptr, size_t size),
                 void *context);
+    /* The heap of one's own that a live block belongs to, or NULL. No lock. */
+    struct hf_heap *(*holding)(const void *ptr);
 };
 const struct hf_heaps_functions *hf_heaps(void);
 
 /* Limits (homefree/limit.h), by number: how many bytes the blocks can hold that count for each. */
-enum { HF_LIMITS_COUNT = 16 };
+enum { HF_LIMITS_COUNT = 64 };
 struct hf_limited {
     uint64_t used;    /* atomic; with what threads have at hand: a page for each, at most */
     uint64_t most;    /* atomic: the limit */
@@ -239,6 +241,14 @@ struct hf_limited {
     bool crossed;     /* atomic: somebody was told; false again once a sixteenth is free */
 } __attribute__((aligned(64)));
 extern struct hf_limited hf_limited[HF_LIMITS_COUNT] __attribute__((visibility("hidden")));
+
+/* Whether that many bytes are below the limit, or will be had anyway. */
+static inline bool hf_limited_fits(const struct hf_limited *limited, uint64_t bytes)
+{
+    const uint64_t most = __atomic_load_n(&limited->most, __ATOMIC_RELAXED);
+    return limited->lenient ||
+           (bytes <= most && __atomic_load_n(&limited->used, __ATOMIC_RELAXED) <= most - bytes);
+}
 
 /* Begins to count from 0, or ends it: the blocks are ordinary ones from then on. The caller sees to
  * it that nobody uses the number meanwhile. Returns 0, -EAGAIN if another thread's fork takes long,
@@ -251,6 +261,14 @@ void *hf_limited_malloc(unsigned limit, size_t size, void *(*slow)(unsigned limi
 /* Makes a live block count, unless it does so for some limit. False: it would be above the limit,
  * and nothing has changed; not with `force`. */
 bool hf_limited_claim(unsigned limit, const void *ptr, bool force);
+/* NULL with ENOMEM, and the limit has refused one more. */
+void *hf_limited_refuse(unsigned limit);
+/* Counts bytes that are in no block of the heap; false: that would be above the limit. And counts
+ * them no longer. */
+bool hf_limited_charge(unsigned limit, uint64_t bytes);
+void hf_limited_credit(unsigned limit, uint64_t bytes);
+/* The limit that a live block counts for; -1: none. No lock. */
+int hf_limited_whose(const void *ptr);
 /* How much more it counts once an object of the limit has resized the block; 0 if the block does
  * not grow, or stays another limit's, or is none of the heap's. */
 uint64_t hf_limited_growth(unsigned limit, const void *ptr, size_t size);

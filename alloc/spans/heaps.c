@@ -214,6 +214,6 @@ const struct hf_live_blocks hf_blocks_live = {
 
 const struct hf_heaps_functions *hf_heaps(void)
 {
-    static const struct hf_heaps_functions functions = {make, drop, take, walk};
+    static const struct hf_heaps_functions functions = {make, drop, take, walk, hf_heap_holding};
     return allowed ? &functions : NULL;
 }

@@ -4,6 +4,8 @@
  */
 #include "alloc/spans/limited.h"
 
+#include <errno.h>
+
 struct hf_limited hf_limited[HF_LIMITS_COUNT];
 
 enum { HALF = HF_LIMITED_AT_HAND / 2 };
@@ -61,6 +63,13 @@ void hf_limited_credit(unsigned limit, uint64_t bytes)
     while (!__atomic_compare_exchange_n(&it->used, &used, left, true, __ATOMIC_RELAXED,
                                         __ATOMIC_RELAXED));
     look_below(it, left);
+}
+
+void *hf_limited_refuse(unsigned limit)
+{
+    __atomic_add_fetch(&hf_limited[limit].refused, 1, __ATOMIC_RELAXED);
+    errno = ENOMEM;
+    return NULL;
 }
 
 bool hf_limited_spend(struct hf_local *local, unsigned limit, uint64_t bytes)

@@ -41,11 +41,8 @@ static inline bool hf_limited_is_sampled(uint8_t state)
     return state % 2 != 0;
 }
 
-/* Counts bytes; false: that would be above the limit. */
-bool hf_limited_charge(unsigned limit, uint64_t bytes);
-/* The same, above the limit, too. */
+/* As hf_limited_charge(), above the limit, too. */
 void hf_limited_force(unsigned limit, uint64_t bytes);
-void hf_limited_credit(unsigned limit, uint64_t bytes);
 
 /* The same with what the calling thread has at hand. local: its own, or NULL. */
 bool hf_limited_spend(struct hf_local *local, unsigned limit, uint64_t bytes);

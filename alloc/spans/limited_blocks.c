@@ -146,6 +146,12 @@ bool hf_limited_claim(unsigned limit, const void *ptr, bool force)
     return counted;
 }
 
+int hf_limited_whose(const void *ptr)
+{
+    uint64_t bytes;
+    return hf_has_entry(ptr) ? limit_of(ptr, &bytes) : -1;
+}
+
 /* ---- resizing ---- */
 
 /* What a block of a size will count, but for the guards of large ones. */
@@ -165,8 +171,7 @@ bool hf_limited_resize_begin(struct hf_limited_resize *resize, const void *ptr, 
     const uint64_t then = size <= PTRDIFF_MAX ? bytes_for(size) : size;
     const uint64_t more = then > bytes ? then - bytes : 0;
     if (more != 0 && !hf_limited_charge(limit, more)) {
-        __atomic_add_fetch(&hf_limited[limit].refused, 1, __ATOMIC_RELAXED);
-        errno = ENOMEM;
+        (void)hf_limited_refuse(limit);
         return false;
     }
     resize->counted = bytes + more;

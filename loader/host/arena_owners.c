@@ -110,3 +110,16 @@ void *hf_arena_owners_next(int64_t interpreter, size_t *position)
     }
     return NULL;
 }
+
+void hf_arena_owners_each(void (*visit)(void *context, const void *arena, int64_t interpreter),
+                          void *context)
+{
+    pthread_mutex_lock(&lock);
+    for (size_t at = 0; at < ENTRIES; at++) {
+        const uintptr_t arena = atomic_load_explicit(&entries[at].arena, memory_order_acquire);
+        const int64_t owner = atomic_load_explicit(&entries[at].owner, memory_order_relaxed);
+        if (arena > REMOVED && owner >= 0)
+            visit(context, (const void *)arena, owner);
+    }
+    pthread_mutex_unlock(&lock);
+}

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Which interpreter each of pymalloc's arenas in the region belongs to. From 3.12 on an interpreter
+ * Which interpreter each of pymalloc's arenas in the region belongs to, and which of those outside
+ * are the main one's. From 3.12 on an interpreter
  * may have a pymalloc of its own, and only its own threads may call that.
  *
  * arena_owners.c owns the table and its lock. Looking up takes no lock. An arena that found no room
@@ -25,6 +26,10 @@ void *hf_arena_owners_reuse(int64_t interpreter);
 
 /* The interpreter of an arena; HF_NO_INTERPRETER if it is not known. Lock-free, any thread. */
 int64_t hf_arena_owners_find(const void *arena);
+
+/* Visits all arenas that belong to an interpreter, under the lock: none is given back meanwhile. */
+void hf_arena_owners_each(void (*visit)(void *context, const void *arena, int64_t interpreter),
+                          void *context);
 
 /* The next arena of an interpreter, starting with *position at 0; NULL after the last one, which
  * leaves *position behind its entry. The interpreter has ended, so nobody adds or removes arenas of

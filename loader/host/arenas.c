@@ -25,6 +25,7 @@
 #include "alloc/heap/internal.h"
 #include "alloc/owner/foreign_pages.h"
 #include "alloc/owner/hosted.h"
+#include "loader/host/arena_owners.h"
 
 #include <stdatomic.h>
 
@@ -54,6 +55,7 @@ bool hf_arenas_add(const void *arena, size_t size)
 
 void hf_arenas_remove(const void *arena, size_t size)
 {
+    hf_arena_owners_remove(arena);
     if (number != 0)
         (void)hf_foreign_pages_set(arena, size, HF_FOREIGN_PAGES_UNKNOWN);
 }
@@ -77,6 +79,7 @@ struct search {
     uintptr_t block, pool;
     struct hf_py_pool head;
     size_t arena_size, pool_size;
+    bool is_main;
 };
 
 /* Whether the block is one of pymalloc's if its arenas have this size. Fills in the search if
@@ -199,16 +202,19 @@ static void take_over(const struct search *search, uintptr_t table)
         if ((!have_some && !hf_maps_read(entry, arena, sizeof *arena)) ||
             !is_plausible(search, arena, table))
             return;
-        if (arena->address != 0 && !hf_owned((const void *)arena->address))
+        if (arena->address != 0 && !hf_owned((const void *)arena->address)) {
             (void)hf_arenas_add((const void *)arena->address, search->arena_size);
+            if (search->is_main && hf_arena_owners_find((const void *)arena->address) != 0)
+                hf_arena_owners_add((const void *)arena->address, 0);
+        }
         /* The chain of unused entries ends once; a second end lies beyond the list. */
         ends += arena->address == 0 && arena->next == NULL;
     }
 }
 
-size_t hf_arenas_learn(const struct hf_cpython *cpython)
+size_t hf_arenas_learn(const struct hf_cpython *cpython, bool is_main)
 {
-    struct search search = {.cpython = cpython};
+    struct search search = {.cpython = cpython, .is_main = is_main};
     struct hf_py_allocator bottom;
     bool debug;
     (void)hf_cpython_bottom(cpython, HF_PY_OBJECT, &bottom, &debug);

@@ -34,11 +34,12 @@ static inline size_t hf_py_pool_size(size_t arena_size)
 /*
  * Finds the arenas that the pymalloc of the calling thread's interpreter has at this moment and
  * records those outside the region. The thread must be attached, and the caller holds the host's
- * lock. Costs a search of CPython's data.
+ * lock. Costs a search of CPython's data. is_main: they are the main interpreter's, and are recorded
+ * as such (arena_owners.h).
  *
  * Returns the size of one arena in bytes, or 0 if there is no pymalloc or an unknown one.
  */
-size_t hf_arenas_learn(const struct hf_cpython *cpython);
+size_t hf_arenas_learn(const struct hf_cpython *cpython, bool is_main);
 
 /* Registers pymalloc as a foreign allocator, so that the pages of such arenas can be attributed to
  * it. The caller holds the host's lock. Returns false if the table of foreign allocators is full;

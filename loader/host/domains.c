@@ -127,18 +127,19 @@ static __attribute__((noinline, cold)) void watched_free(void *ptr)
 
 static __attribute__((noinline, cold)) void *take_object(size_t size, const void *caller)
 {
-    void *block = hf_interpreter_heap_take(size, false, caller);
-    return block != NULL ? block : hf_malloc(size);
+    void *block;
+    return hf_interpreter_heap_take(&block, size, false, caller) ? block : hf_malloc(size);
 }
 
 static __attribute__((noinline, cold)) void *clear_object(size_t count, size_t size,
                                                           const void *caller)
 {
     size_t bytes;
-    void *block = !__builtin_mul_overflow(count, size, &bytes)
-                      ? hf_interpreter_heap_take(bytes, true, caller)
-                      : NULL;
-    return block != NULL ? block : hf_calloc(count, size);
+    void *block;
+    return !__builtin_mul_overflow(count, size, &bytes) &&
+                   hf_interpreter_heap_take(&block, bytes, true, caller)
+               ? block
+               : hf_calloc(count, size);
 }
 
 static inline bool may_be_object(enum hf_py_domain domain)

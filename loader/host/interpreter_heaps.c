@@ -31,16 +31,21 @@ static struct {
     _Atomic pthread_t thread;
     const void *caller; /* of its last call */
 } probe;
+struct home {
+    struct hf_heap *heap;
+    struct hf_limit *limit; /* NULL: none */
+    unsigned number;        /* the limit's; HF_LIMITS_COUNT: none */
+};
 /* The thread that makes an interpreter; 0: none does. */
 static struct {
     _Atomic pthread_t thread;
-    struct hf_heap *heap;
+    struct home home;
     bool nodes; /* its first arena was handed out: two nodes follow */
 } making;
 
 static struct {
     _Atomic int64_t interpreter; /* 0: free; the main interpreter has no heap of its own */
-    struct hf_heap *heap;        /* written before the number */
+    struct home home;            /* written before the number */
     bool is_kept;                /* under the lock */
 } slots[SLOTS];
 static pthread_mutex_t HF_FORK_LOCK lock = PTHREAD_MUTEX_INITIALIZER;
@@ -79,34 +84,78 @@ static void learn_node(size_t size, const void *caller)
     making.nodes = size == INNER_SIZE;
 }
 
-static struct hf_heap *heap_of(int64_t interpreter)
+static const struct home *home_of(int64_t interpreter)
 {
     const size_t at = interpreter > 0 ? place_of(interpreter, interpreter) : SLOTS;
     if (at < SLOTS)
-        return slots[at].heap;
-    return interpreter > 0 && is_by(&making.thread) ? making.heap : NULL;
+        return &slots[at].home;
+    return interpreter > 0 && is_by(&making.thread) ? &making.home : NULL;
 }
 
-void *hf_interpreter_heap_take(size_t size, bool zeroed, const void *caller)
+void *hf_interpreter_heap_count(unsigned limit, void *block)
+{
+    if (block == NULL || HF_LIKELY(hf_limited_claim(limit, block, false)))
+        return block;
+    hf_free(block);
+    return hf_limited_refuse(limit);
+}
+
+bool hf_interpreter_heap_take(void **out, size_t size, bool zeroed, const void *caller)
 {
     if (is_by(&probe.thread))
         probe.caller = caller;
     if (is_by(&making.thread) && making.nodes)
         learn_node(zeroed ? size : 0, caller);
     if (!is_object_call(caller, zeroed))
-        return NULL;
+        return false;
     const struct hf_cpython_interpreters *py = hf_cpython_interpreters();
     struct hf_py_thread *thread = py != NULL ? py->cpython->current_thread() : NULL;
     if (thread == NULL)
-        return NULL;
-    struct hf_heap *heap = heap_of(py->interpreter_id(py->interpreter_of(thread)));
-    return heap != NULL ? hf_heaps()->take(heap, 0, size, zeroed, caller) : NULL;
+        return false;
+    const struct home *home = home_of(py->interpreter_id(py->interpreter_of(thread)));
+    if (home == NULL)
+        return false;
+    const unsigned limit = home->number;
+    if (limit == HF_LIMITS_COUNT || hf_limited_fits(&hf_limited[limit], size)) {
+        *out = hf_heaps()->take(home->heap, 0, size, zeroed, caller);
+        if (*out == NULL)
+            return false;
+        if (limit != HF_LIMITS_COUNT)
+            *out = hf_interpreter_heap_count(limit, *out);
+    } else {
+        *out = hf_limited_refuse(limit);
+    }
+    return true;
 }
 
-void hf_interpreter_heap_arena(void)
+bool hf_interpreter_heap_arena(int64_t interpreter, size_t size)
 {
+    const struct home *home = home_of(interpreter);
+    if (home != NULL && home->number != HF_LIMITS_COUNT && !hf_limited_charge(home->number, size))
+        return false;
     if (is_by(&making.thread) && calls[INNER] == NULL)
         making.nodes = true;
+    return true;
+}
+
+void hf_interpreter_heap_arena_ends(int64_t interpreter, size_t size)
+{
+    const struct home *home = home_of(interpreter);
+    if (home != NULL && home->number != HF_LIMITS_COUNT)
+        hf_limited_credit(home->number, size);
+}
+
+struct hf_limit *hf_interpreter_heap_limit(int64_t interpreter, unsigned *number)
+{
+    const struct home *home = home_of(interpreter);
+    *number = home != NULL ? home->number : HF_LIMITS_COUNT;
+    return home != NULL ? home->limit : NULL;
+}
+
+struct hf_heap *hf_interpreter_heap_of(int64_t interpreter)
+{
+    const struct home *home = home_of(interpreter);
+    return home != NULL ? home->heap : NULL;
 }
 
 /* Where the last call returned to; NULL: none reached the hook of the RAW domain. */
@@ -148,32 +197,34 @@ static void learn(const struct hf_cpython *cpython)
 
 /* ---- beginning and ending ---- */
 
-void hf_interpreter_heap_prepare(void)
+bool hf_interpreter_heap_prepare(struct hf_limit *limit, unsigned number)
 {
     const struct hf_heaps_functions *heaps = hf_heaps();
     struct hf_heap *heap;
     if (heaps == NULL || heaps->make(&heap) != 0)
-        return;
+        return false;
     if (calls[MALLOC] == NULL)
         learn(hf_cpython());
-    making.heap = heap;
+    making.home = (struct home){.heap = heap, .limit = limit, .number = number};
     making.nodes = false;
     atomic_store(&making.thread, pthread_self());
+    return true;
 }
 
-void hf_interpreter_heap_begin(int64_t interpreter)
+bool hf_interpreter_heap_begin(int64_t interpreter)
 {
     if (!is_by(&making.thread))
-        return;
+        return false;
     pthread_mutex_lock(&lock);
     const size_t at = interpreter > 0 ? place_of(interpreter, 0) : SLOTS;
     if (at < SLOTS) {
-        slots[at].heap = making.heap;
+        slots[at].home = making.home;
         slots[at].is_kept = false;
         atomic_store_explicit(&slots[at].interpreter, interpreter, memory_order_release);
     }
     pthread_mutex_unlock(&lock);
     atomic_store(&making.thread, 0);
+    return at < SLOTS;
 }
 
 bool hf_interpreter_heap_keep(int64_t interpreter)
@@ -193,7 +244,7 @@ struct hf_heap *hf_interpreter_heap_end(int64_t interpreter, bool *is_kept)
     pthread_mutex_lock(&lock);
     const size_t at = interpreter > 0 ? place_of(interpreter, interpreter) : SLOTS;
     if (at < SLOTS) {
-        heap = slots[at].heap;
+        heap = slots[at].home.heap;
         *is_kept = slots[at].is_kept;
         atomic_store_explicit(&slots[at].interpreter, 0, memory_order_release);
     }

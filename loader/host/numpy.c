@@ -20,6 +20,7 @@
 #include "alloc/heap/internal.h"
 #include "alloc/trace/watch.h"
 #include "loader/host/domains.h"
+#include "loader/host/interpreter_heaps.h"
 #include "loader/host/shared_blocks.h"
 
 #include <pthread.h>
@@ -56,6 +57,7 @@ static union {
     struct hf_py_data_functions previous[NUMPYS_MAX];
     char pages[HF_SEAL_SIZE(struct hf_py_data_functions[NUMPYS_MAX])];
 } sealed HF_SEALED;
+static atomic_uchar limits[NUMPYS_MAX]; /* of the arrays of each NumPy: the limit's number */
 static atomic_bool on;
 
 /* ---- the functions ---- */
@@ -135,6 +137,67 @@ static void data_free(void *ctx, void *ptr, size_t size)
         previous->free(previous->ctx, ptr, size);
 }
 
+/* ---- in an interpreter with a limit ---- */
+
+/* HF_LIMITS_COUNT: of none. ctx: not NULL. */
+static unsigned limit_of(void *ctx)
+{
+    const struct hf_py_data_functions *previous = ctx;
+    return atomic_load_explicit(&limits[previous - sealed.previous], memory_order_relaxed);
+}
+
+static bool has_room(unsigned limit, size_t size)
+{
+    if (hf_limited_fits(&hf_limited[limit], size))
+        return true;
+    (void)hf_limited_refuse(limit);
+    return false;
+}
+
+static void *malloc_counted(unsigned limit, size_t size)
+{
+    return has_room(limit, size) ? hf_interpreter_heap_count(limit, hf_malloc(size)) : NULL;
+}
+
+static void *counted_malloc(void *ctx, size_t size)
+{
+    const unsigned limit = ctx != NULL ? limit_of(ctx) : HF_LIMITS_COUNT;
+    if (limit == HF_LIMITS_COUNT || !is_on())
+        return data_malloc(ctx, size);
+    if (HF_LIKELY(size < LARGE))
+        return hf_limited_malloc(limit, size, malloc_counted);
+    return has_room(limit, size) ? hf_interpreter_heap_count(limit, data_malloc(ctx, size)) : NULL;
+}
+
+static void *counted_calloc(void *ctx, size_t count, size_t size)
+{
+    const unsigned limit = ctx != NULL ? limit_of(ctx) : HF_LIMITS_COUNT;
+    size_t bytes;
+    if (limit == HF_LIMITS_COUNT || !is_on())
+        return data_calloc(ctx, count, size);
+    if (__builtin_mul_overflow(count, size, &bytes))
+        bytes = SIZE_MAX;
+    return has_room(limit, bytes)
+               ? hf_interpreter_heap_count(limit, data_calloc(ctx, count, size))
+               : NULL;
+}
+
+/* What counts grows within its limit (limited.h). Otherwise it counts from now on; it is too late to
+ * refuse it. */
+static void *counted_realloc(void *ctx, void *ptr, size_t size)
+{
+    const unsigned limit = ctx != NULL ? limit_of(ctx) : HF_LIMITS_COUNT;
+    if (ptr == NULL)
+        return counted_malloc(ctx, size);
+    if (limit != HF_LIMITS_COUNT && size > hf_usable_size(ptr) &&
+        !has_room(limit, size - hf_usable_size(ptr)))
+        return NULL;
+    void *resized = data_realloc(ctx, ptr, size);
+    if (resized != NULL && limit != HF_LIMITS_COUNT && hf_owned(resized))
+        (void)hf_limited_claim(limit, resized, true);
+    return resized;
+}
+
 /* ---- NumPy's side ---- */
 
 /* NumPy's C API table, or NULL if NumPy is not imported or not yet initialised. */
@@ -184,7 +247,33 @@ static bool is_known(const struct handler *handler, void *const *table)
 
 static bool is_taken(const struct handler *handler)
 {
-    return handler->functions.free == data_free && handler->functions.malloc == data_malloc;
+    return handler->functions.free == data_free;
+}
+
+/* The place of former functions: those of a copy that another interpreter had are there already.
+ * NULL: there is no room. */
+static const struct hf_py_data_functions *place_of(const struct hf_py_data_functions *functions)
+{
+    struct hf_seal seal;
+    for (size_t i = 0; i < taken; i++)
+        if (sealed.previous[i].malloc == functions->malloc)
+            return &sealed.previous[i];
+    if (taken == NUMPYS_MAX || !hf_seal_open(&seal))
+        return NULL;
+    sealed.previous[taken] = *functions;
+    hf_seal_close(&seal);
+    return &sealed.previous[taken++];
+}
+
+/* The limit of the calling thread's interpreter. */
+static unsigned current_limit(void)
+{
+    const struct hf_cpython_interpreters *py = hf_cpython_interpreters();
+    unsigned number = HF_LIMITS_COUNT;
+    if (py != NULL)
+        (void)hf_interpreter_heap_limit(
+            py->interpreter_id(py->interpreter_of(py->cpython->current_thread())), &number);
+    return number;
 }
 
 /* Every mixture of old and new functions and contexts works: the new ones accept any pointer, the
@@ -193,18 +282,18 @@ static bool is_taken(const struct handler *handler)
 static bool take(struct handler *handler)
 {
     struct hf_py_data_functions *functions = &handler->functions;
-    struct hf_py_data_functions *previous = &sealed.previous[taken];
-    struct hf_seal seal;
-    if (taken == NUMPYS_MAX || !hf_seal_open(&seal))
+    const struct hf_py_data_functions *previous = place_of(functions);
+    if (previous == NULL)
         return false;
-    *previous = *functions;
-    hf_seal_close(&seal);
-    taken++;
-    __atomic_store_n(&functions->ctx, previous, __ATOMIC_RELEASE);
+    const unsigned limit = current_limit();
+    const bool counts = limit != HF_LIMITS_COUNT;
+    atomic_store(&limits[previous - sealed.previous], (unsigned char)limit);
+    __atomic_store_n(&functions->ctx, (void *)(uintptr_t)previous, __ATOMIC_RELEASE);
     __atomic_store_n(&functions->free, data_free, __ATOMIC_RELEASE);
-    __atomic_store_n(&functions->realloc, data_realloc, __ATOMIC_RELEASE);
-    __atomic_store_n(&functions->calloc, data_calloc, __ATOMIC_RELEASE);
-    __atomic_store_n(&functions->malloc, data_malloc, __ATOMIC_RELEASE);
+    __atomic_store_n(&functions->realloc, counts ? counted_realloc : data_realloc,
+                     __ATOMIC_RELEASE);
+    __atomic_store_n(&functions->calloc, counts ? counted_calloc : data_calloc, __ATOMIC_RELEASE);
+    __atomic_store_n(&functions->malloc, counts ? counted_malloc : data_malloc, __ATOMIC_RELEASE);
     return true;
 }
 

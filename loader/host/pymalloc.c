@@ -412,7 +412,8 @@ static void *arena_alloc(void *ctx, size_t size)
         (size == (size_t)1 << 20 || size == (size_t)1 << 18)) {
         atomic_store_explicit(&arena_size, size, memory_order_relaxed);
         const int64_t interpreter = current_interpreter();
-        hf_interpreter_heap_arena();
+        if (!hf_interpreter_heap_arena(interpreter, size))
+            return NULL;
         void *arena = hf_arena_owners_reuse(interpreter);
         if (arena != NULL)
             return arena;
@@ -422,6 +423,7 @@ static void *arena_alloc(void *ctx, size_t size)
                 hf_arena_owners_add(arena, interpreter);
             return arena;
         }
+        hf_interpreter_heap_arena_ends(interpreter, size);
     }
     void *arena = table.previous.arenas.alloc(table.previous.arenas.ctx, size);
     if (arena != NULL && hf_arenas_add(arena, size) && HF_UNLIKELY(arena_size == 0))
@@ -437,6 +439,7 @@ static void arena_free(void *ctx, void *ptr, size_t size)
             hf_free(ptr);
             return;
         }
+        hf_interpreter_heap_arena_ends(hf_arena_owners_find(ptr), size);
         /* Before the address can be an arena of somebody else. */
         hf_arena_owners_remove(ptr);
         hf_hosted_unmap(ptr, size);
@@ -500,7 +503,7 @@ void hf_pymalloc_install(const struct hf_cpython *cpython)
     /* Since 3.12 each interpreter may have arenas of its own. */
     if (!cpython->is_initialized() || (!first && cpython->version < 0x30c))
         return;
-    size_t size = become_foreign(cpython) ? hf_arenas_learn(cpython) : 0;
+    size_t size = become_foreign(cpython) ? hf_arenas_learn(cpython, current_interpreter() == 0) : 0;
     if (size != 0) {
         atomic_store_explicit(&arena_size, size, memory_order_relaxed);
         hf_asking_begin();
@@ -545,24 +548,33 @@ void hf_pymalloc_arena_free(void *arena)
         hf_arena_owners_end(arena);
 }
 
-/* Blocks in use in an arena. A pool that was never used has a head of zeros. */
-static size_t blocks_in(const char *arena, size_t size)
+/* Blocks in use in a pool, and their size. A pool that was never used has a head of zeros. */
+static size_t blocks_in(const char *at, size_t pool_size, size_t *size)
 {
-    const size_t pool_size = hf_py_pool_size(size);
-    size_t blocks = 0;
-    for (size_t offset = 0; offset < size; offset += pool_size) {
-        const struct hf_py_pool *pool = (const void *)(arena + offset);
-        if (pool->size_class < CLASSES &&
-            pool->last_offset == pool_size - ((size_t)pool->size_class + 1) * 16)
-            blocks += pool->count;
-    }
-    return blocks;
+    const volatile struct hf_py_pool *pool = (const volatile void *)at;
+    const uint32_t size_class = pool->size_class, count = pool->count;
+    *size = ((size_t)size_class + 1) * 16;
+    return size_class < CLASSES && pool->last_offset == pool_size - *size &&
+                   count <= pool_size / *size
+               ? count
+               : 0;
+}
+
+size_t hf_pymalloc_live(const void *arena, const unsigned char *present, size_t page)
+{
+    const size_t size = hf_pymalloc_arena_size(), pool_size = hf_py_pool_size(size);
+    size_t bytes = 0, each;
+    /* Outside the region, arenas begin at any page. */
+    for (size_t at = -(uintptr_t)arena & (pool_size - 1); at + pool_size <= size; at += pool_size)
+        if ((present[at / page] & 1) != 0)
+            bytes += blocks_in((const char *)arena + at, pool_size, &each) * each;
+    return bytes;
 }
 
 int hf_pymalloc_left(int64_t interpreter, bool give_back, struct hf_pymalloc_left *out)
 {
     const size_t size = atomic_load_explicit(&arena_size, memory_order_relaxed);
-    size_t position = 0;
+    size_t position = 0, each;
     char *arena;
     *out = (struct hf_pymalloc_left){.leaked = atomic_load_explicit(&leaked, memory_order_relaxed)};
     if (table.previous.interpreters == NULL)
@@ -570,7 +582,8 @@ int hf_pymalloc_left(int64_t interpreter, bool give_back, struct hf_pymalloc_lef
     if (is_alive(interpreter))
         return -EBUSY;
     while ((arena = hf_arena_owners_next(interpreter, &position)) != NULL) {
-        out->blocks += blocks_in(arena, size);
+        for (size_t offset = 0; offset < size; offset += hf_py_pool_size(size))
+            out->blocks += blocks_in(arena + offset, hf_py_pool_size(size), &each);
         out->bytes += size;
         out->arenas++;
         if (give_back)

@@ -36,6 +36,10 @@ size_t hf_pymalloc_arena_size(void);
 size_t hf_pymalloc_block(const void *ptr, uintptr_t *first);
 void hf_pymalloc_arena_free(void *arena);
 
+/* Bytes in blocks in use in an arena. present: for each page, as mincore() writes it;
+ * pools whose first page is not present are not looked at. Others may be changing the arena. */
+size_t hf_pymalloc_live(const void *arena, const unsigned char *present, size_t page);
+
 /*
  * What an interpreter that has ended left in arenas of its own: blocks that are still in use, and
  * how many blocks of ended interpreters were freed by others since. With give_back the arenas are

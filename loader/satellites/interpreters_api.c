@@ -14,18 +14,86 @@
 #include "alloc/heap/instance.h"
 #include "alloc/heap/internal.h"
 #include "loader/host/interpreter_heaps.h"
+#include "loader/host/interpreter_memory.h"
 #include "loader/host/left_behind.h"
 #include "loader/host/pymalloc.h"
 #include "loader/satellites/adopt_api.h"
 #include "loader/satellites/interpreters_tables.h"
+#include "loader/satellites/limits_api.h"
 
+#include <dlfcn.h>
 #include <errno.h>
+#include <link.h>
+
+/* ---- limits of interpreters ---- */
+
+static struct hf_limit *making; /* of an interpreter that is being made; one is at a time */
+
+static void end_limit(struct hf_limit *limit)
+{
+    while (hf_limit_end(limit) == -EAGAIN)
+        ;
+}
+
+/* While an interpreter is made, nothing is refused. */
+static int interpreter_begins(uint64_t memory_limit)
+{
+    const struct hf_limit_options options = {.size = sizeof options, .name = "an interpreter"};
+    int number = HF_LIMITS_COUNT;
+    making = NULL;
+    if (memory_limit != 0) {
+        const int error = hf_limit_begin(&making, NULL, HF_LIMIT_NONE, &options);
+        if (error != 0)
+            return error;
+        number = hf_limit_number(making);
+    }
+    if (hf_interpreter_heap_prepare(making, (unsigned)number) || making == NULL)
+        return 0;
+    end_limit(making);
+    return -ENOMEM;
+}
+
+static void interpreter_begun(int64_t interpreter)
+{
+    if (!hf_interpreter_heap_begin(interpreter))
+        end_limit(making);
+}
+
+static int set_limit(int64_t interpreter, uint64_t most)
+{
+    unsigned number;
+    struct hf_limit *limit = hf_interpreter_heap_limit(interpreter, &number);
+    if (limit == NULL)
+        return -ENOENT;
+    (void)hf_limit_set(limit, most);
+    return hf_limited_fits(&hf_limited[number], 0) ? 0 : -ENOMEM;
+}
 
 /* Destructors of copies may use what is given back then. */
 static void interpreter_ended(int64_t interpreter)
 {
+    unsigned number;
+    struct hf_limit *limit = hf_interpreter_heap_limit(interpreter, &number);
     hf_lent_copies_ended(interpreter);
     hf_left_behind_give_back(interpreter);
+    end_limit(limit);
+}
+
+static bool measure(struct hf_interpreter_memory *rows, size_t count)
+{
+    if (!hf_interpreter_memory_measure(rows, count))
+        return false;
+    for (size_t i = 0; i < count; i++) {
+        struct hf_limit_state state = {.size = sizeof state, .limit = HF_LIMIT_NONE};
+        unsigned number;
+        const struct hf_limit *limit = hf_interpreter_heap_limit(rows[i].id, &number);
+        rows[i].is_counted = limit != NULL && hf_limit_read(limit, &state) == 0;
+        rows[i].limit = state.limit;
+        rows[i].used = state.used;
+        rows[i].peak = state.peak;
+        rows[i].refused = state.refused;
+    }
+    return true;
 }
 
 static const struct hf_interpreters_core core_functions;
@@ -53,8 +121,10 @@ static const struct hf_interpreters_core core_functions = {
     .release_take = hf_release_take,
     .release_drop = hf_release_drop,
     .search_place = hf_doctor_search_place,
-    .begins = hf_interpreter_heap_prepare,
-    .begun = hf_interpreter_heap_begin,
+    .begins = interpreter_begins,
+    .begun = interpreter_begun,
+    .limit = set_limit,
+    .measure = measure,
     .ended = interpreter_ended,
     .entered = hf_lent_copies_entered,
     .observer = &state.it.observer,
@@ -158,6 +228,38 @@ static int left_here(int64_t interpreter, bool give_back, struct hf_interpreter_
     if (out != NULL)
         hf_sized_copy(out, &all, sizeof all);
     return 0;
+}
+
+int hf_interpreters_memory(hf_interpreter_memory_visitor *visit, void *context)
+{
+    CALL(opened(NULL, 0), memory, -ENOTSUP, (visit, context));
+}
+
+int hf_interpreters_limit(int64_t interpreter, uint64_t bytes)
+{
+    if (is_elsewhere())
+        FORWARD(limit, -ENOENT, (interpreter, bytes));
+    return set_limit(interpreter, bytes);
+}
+
+static int limit_object(int64_t interpreter, void *handle)
+{
+    const struct link_map *map;
+    unsigned number;
+    if (handle == NULL || dlinfo(handle, RTLD_DI_LINKMAP, &map) != 0)
+        return -EINVAL;
+    struct hf_limit *limit = hf_interpreter_heap_limit(interpreter, &number);
+    if (limit == NULL)
+        return -ENOENT;
+    const int error = hf_adopt(handle);
+    return error < 0 ? error : hf_limit_add(limit, map->l_name);
+}
+
+int hf_interpreters_limit_object(int64_t interpreter, void *handle)
+{
+    if (is_elsewhere())
+        FORWARD(limit_object, -ENOENT, (interpreter, handle));
+    return limit_object(interpreter, handle);
 }
 
 int hf_interpreters_keep(int64_t interpreter)
@@ -328,6 +430,9 @@ const struct hf_interpreters_functions hf_interpreters_offered = {
     .replica_from_pickle = hf_replica_from_pickle,
     .replica_call = hf_replica_call,
     .replica_drop = hf_replica_drop,
+    .memory = hf_interpreters_memory,
+    .limit = hf_interpreters_limit,
+    .limit_object = hf_interpreters_limit_object,
 };
 
 void hf_interpreters_observe(const struct hf_interpreters_observer *observer)

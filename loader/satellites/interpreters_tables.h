@@ -36,15 +36,20 @@ struct hf_interpreters_core {
     void (*release_take)(struct hf_release *release);
     void (*release_drop)(struct hf_release *release);
     void (*search_place)(const struct hf_frame *crash, struct hf_doctor_place *out);
-    void (*begins)(void); /* the calling thread, attached to the main one, is about to make one */
-    void (*begun)(int64_t interpreter);   /* and is attached to it; -1: it could not be made */
+    /* The calling thread, attached to the main one, is about to make one, which counts what it has
+     * if there is a limit (0: none), and is attached to it; -1: it could not be made. */
+    int (*begins)(uint64_t memory_limit);
+    void (*begun)(int64_t interpreter);
+    /* It may have so much from now on: -ENOMEM if it has more. */
+    int (*limit)(int64_t interpreter, uint64_t most);
+    bool (*measure)(struct hf_interpreter_memory *rows, size_t count);
     void (*ended)(int64_t interpreter);   /* nobody is in it any more */
     void (*entered)(int64_t interpreter); /* the calling thread begins to work in it */
     const struct hf_interpreters_observer *observer; /* filled before a satellite is opened */
 };
 
-/* The satellite's: those of homefree/interpreters.h, but for `left` and `current`, which are the
- * core's own. Instances of libhomefree offer each other the same table, complete: append only. */
+/* The satellite's: those of homefree/interpreters.h, but for `left`, `current`, `limit` and
+ * `limit_object`, which are the core's own. Instances of libhomefree offer each other the same table, complete: append only. */
 struct hf_interpreters_functions {
     int (*engine)(char *why, size_t size);
     int (*start)(struct hf_interpreters **out, const struct hf_interpreters_options *options,
@@ -82,6 +87,9 @@ struct hf_interpreters_functions {
     int (*replica_from_pickle)(struct hf_replica **out, struct hf_interpreters *group,
                                const struct hf_value *pickle, struct hf_value *error);
     int (*session_name)(struct hf_session *session, const char *name);
+    int (*memory)(hf_interpreter_memory_visitor *visit, void *context);
+    int (*limit)(int64_t interpreter, uint64_t bytes);
+    int (*limit_object)(int64_t interpreter, void *handle);
 };
 
 #endif

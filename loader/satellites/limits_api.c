@@ -22,6 +22,7 @@ static const struct hf_limits_core core_functions = {
     .close = hf_limited_close,
     .malloc_limited = hf_limited_malloc,
     .claim = hf_limited_claim,
+    .refuse = hf_limited_refuse,
     .growth = hf_limited_growth,
     .malloc = hf_malloc,
     .free = hf_free,
@@ -51,7 +52,7 @@ static const struct hf_limits_functions *functions(void)
 int hf_limit_begin(struct hf_limit **out, const char *path, uint64_t bytes,
                    const struct hf_limit_options *options)
 {
-    if (out == NULL || path == NULL || path[0] == '\0')
+    if (out == NULL || (path != NULL && path[0] == '\0'))
         return -EINVAL;
     const struct hf_limits_functions *to = functions();
     if (to == NULL && hf_instance_forward() == NULL &&
@@ -82,6 +83,12 @@ int hf_limit_read(const struct hf_limit *limit, struct hf_limit_state *out)
     return to->read(limit, out);
 }
 
+int hf_limit_number(const struct hf_limit *limit)
+{
+    const struct hf_limits_functions *to = functions();
+    return to != NULL && to->number != NULL ? to->number(limit) : -EINVAL;
+}
+
 int hf_limit_each(hf_limit_visitor *visit, void *context)
 {
     const struct hf_limits_functions *to = functions();
@@ -105,4 +112,5 @@ const struct hf_limits_functions hf_limits_offered = {
     .read = hf_limit_read,
     .each = hf_limit_each,
     .end = hf_limit_end,
+    .number = hf_limit_number,
 };

@@ -20,6 +20,7 @@ struct hf_limits_core {
     void *(*malloc_limited)(unsigned limit, size_t size,
                             void *(*slow)(unsigned limit, size_t size));
     bool (*claim)(unsigned limit, const void *ptr, bool force);
+    void *(*refuse)(unsigned limit);
     uint64_t (*growth)(unsigned limit, const void *ptr, size_t size);
     void *(*malloc)(size_t size);
     void (*free)(void *ptr);
@@ -34,7 +35,7 @@ struct hf_limits_core {
     bool (*cpython_attached)(const struct hf_cpython *cpython);
 };
 
-/* The satellite's: those of homefree/limit.h. Instances of libhomefree offer each other the same
+/* The satellite's: those of homefree/limit.h, and hf_limit_number(). Instances of libhomefree offer each other the same
  * table: append only. */
 struct hf_limits_functions {
     int (*begin)(struct hf_limit **out, const char *path, uint64_t bytes,
@@ -44,6 +45,7 @@ struct hf_limits_functions {
     int (*read)(const struct hf_limit *limit, struct hf_limit_state *out);
     int (*each)(hf_limit_visitor *visit, void *context);
     int (*end)(struct hf_limit *limit);
+    int (*number)(const struct hf_limit *limit);
 };
 
 #endif

@@ -37,25 +37,26 @@ _REMEDIES = {
     errno.ENOENT: "no shared object of {library!r} is loaded: import it first",
     errno.EXDEV: "{library!r} does not allocate from homefree's heap: " + _ADOPT,
     errno.EEXIST: "an object of {library!r} has a limit already: close() that first",
-    errno.EMFILE: "there are 16 limits: close() one that is not needed",
+    errno.EMFILE: "there are 64 limits: close() one that is not needed",
     errno.EACCES: "the calls of {library!r} cannot be changed: its slots are not writable",
     errno.ENOTSUP: "this process cannot have limits: it runs in diagnostics mode, or "
     "libhomefree-limits.so is not installed beside libhomefree, as a line on stderr says",
 }
 
 
-def _bytes(size: int | str | None) -> int:
+def bytes_of(size: int | str | None) -> int:
+    """A size as limit() takes it; all that there are if there is no limit."""
     if size is None or size == "unlimited":
         return _NONE
     if isinstance(size, str):
         found = _SIZE.fullmatch(size.strip())
         if found is None:
-            raise ValueError(f'limit(): a size is wanted, such as "2G", not {size!r}')
+            raise ValueError(f'homefree: a size is wanted, such as "2G", not {size!r}')
         size = float(found[1]) * 1024 ** " KMGT".index(found[2].upper() or " ")
     if not isinstance(size, (int, float)):
-        raise TypeError(f"limit(): a size is bytes or text, not {type(size).__name__}")
+        raise TypeError(f"homefree: a size is bytes or text, not {type(size).__name__}")
     if size < 0 or math.isnan(size):
-        raise ValueError(f"limit(): a size must not be negative or NaN, as {size!r} is")
+        raise ValueError(f"homefree: a size must not be negative or NaN, as {size!r} is")
     return int(min(size, _NONE))
 
 
@@ -180,7 +181,7 @@ class Limit:
         limit = self._limit
         try:
             if limit is not None:
-                _homefree.limit_set(limit, _bytes(size))
+                _homefree.limit_set(limit, bytes_of(size))
                 return
         except OSError:  # another thread has closed it
             pass
@@ -325,7 +326,7 @@ def limit(
     close(). It lasts until it is closed, whether or not somebody keeps it.
 
     RuntimeError, with a remedy, if no object is loaded, or none allocates from the heap, or one
-    has a limit already, or there are 16, or there can be no thread for "trim"; ValueError for
+    has a limit already, or there are 64, or there can be no thread for "trim"; ValueError for
     another size or `on`. A subinterpreter has limits with "raise" and without a callback, until it
     ends; others are a RuntimeError there. Threads: any. Fork: the child has the limits. Since 1.0.
     """
@@ -333,7 +334,7 @@ def limit(
         raise ValueError(f'limit(): on must be "raise", "warn" or "trim", not {on!r}')
     if callback is not None and not callable(callback):
         raise TypeError(f"limit(): a function is wanted, not {type(callback).__name__}")
-    return Limit(os.fsdecode(library), _bytes(size), _MODES.index(on), callback)
+    return Limit(os.fsdecode(library), bytes_of(size), _MODES.index(on), callback)
 
 
 def limits() -> list[Limit]:

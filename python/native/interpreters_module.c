@@ -7,6 +7,7 @@
 #include "python/native/crossing.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <homefree/homefree.h>
 #include <homefree/interpreters.h>
 #include <string.h>
@@ -14,8 +15,17 @@
 PyDoc_STRVAR(engine_doc, "interpreters_engine()\n--\n\n"
                          "hf_interpreters_engine(): (number, reason); the number is -errno if this "
                          "Python cannot have interpreters.");
-PyDoc_STRVAR(start_doc,
-             "interpreters_start(count, name_crashes)\n--\n\nhf_interpreters_start(): a capsule.");
+PyDoc_STRVAR(start_doc, "interpreters_start(count, name_crashes, memory_limit)\n--\n\n"
+                        "hf_interpreters_start(): a capsule.");
+PyDoc_STRVAR(numbers_doc, "interpreters_numbers(group)\n--\n\nThe interpreters' numbers: a list.");
+PyDoc_STRVAR(memory_doc,
+             "interpreters_memory()\n--\n\nhf_interpreters_memory(): a list of (number, index, "
+             "is in a group, live, resident, objects, arenas, blocks, counted or None, limit or "
+             "None, used, peak, refused).");
+PyDoc_STRVAR(limit_doc, "interpreter_limit(bytes)\n--\n\nhf_interpreters_limit() of this "
+                        "interpreter: 0 or -errno.");
+PyDoc_STRVAR(object_doc, "interpreter_limit_object(handle)\n--\n\n"
+                         "hf_interpreters_limit_object() of this interpreter: 0 or -errno.");
 PyDoc_STRVAR(end_doc, "interpreters_end(group, timeout)\n--\n\n"
                       "hf_interpreters_end(): 0 or -errno; milliseconds.");
 PyDoc_STRVAR(finish_doc, "interpreters_finish(timeout)\n--\n\n"
@@ -41,15 +51,18 @@ static PyObject *interpreters_start(PyObject *module, PyObject *arguments)
 {
     unsigned count;
     int name_crashes;
+    unsigned long long memory_limit;
     struct hf_interpreters *group = NULL;
     char why[512] = "";
     (void)module;
-    if (!PyArg_ParseTuple(arguments, "Ip:interpreters_start", &count, &name_crashes))
+    if (!PyArg_ParseTuple(arguments, "IpK:interpreters_start", &count, &name_crashes,
+                          &memory_limit))
         return NULL;
     struct hf_interpreters_options options = {.size = sizeof options,
                                               .count = count,
                                               .cpython = (void (*)(void))PyUnicode_FromString,
-                                              .name_crashes = name_crashes != 0};
+                                              .name_crashes = name_crashes != 0,
+                                              .memory_limit = memory_limit};
     int error;
     Py_BEGIN_ALLOW_THREADS
     error = hf_interpreters_start(&group, &options, why, sizeof why);
@@ -87,6 +100,78 @@ static PyObject *interpreters_end(PyObject *module, PyObject *arguments)
     error = hf_interpreters_end(group, timeout);
     Py_END_ALLOW_THREADS
     return PyLong_FromLong(error);
+}
+
+static PyObject *interpreters_numbers(PyObject *module, PyObject *capsule)
+{
+    (void)module;
+    struct hf_interpreters *group = PyCapsule_GetPointer(capsule, homefree_group_name);
+    PyObject *list = group != NULL ? PyList_New(0) : NULL;
+    for (unsigned i = 0; list != NULL && i < hf_interpreters_count(group); i++) {
+        struct hf_interpreter_stats stats = {.size = sizeof stats, .id = -1};
+        (void)hf_interpreters_stats(group, i, &stats);
+        PyObject *number = PyLong_FromLongLong(stats.id);
+        if (number == NULL || PyList_Append(list, number) != 0)
+            Py_CLEAR(list);
+        Py_XDECREF(number);
+    }
+    return list;
+}
+
+static PyObject *known(bool is_known, uint64_t bytes)
+{
+    if (is_known)
+        return PyLong_FromUnsignedLongLong(bytes);
+    Py_INCREF(Py_None);
+    return Py_None;
+}
+
+static int add_memory(void *context, const struct hf_interpreter_memory *memory)
+{
+    PyObject *row = Py_BuildValue(
+        "(LINKKKKKNNKKK)", (long long)memory->id, memory->index,
+        PyBool_FromLong(memory->count != 0), (unsigned long long)memory->live,
+        (unsigned long long)memory->resident, (unsigned long long)memory->objects,
+        (unsigned long long)memory->arenas, (unsigned long long)memory->blocks,
+        known(memory->is_counted, memory->counted),
+        known(memory->limit != HF_LIMIT_NONE, memory->limit), (unsigned long long)memory->used,
+        (unsigned long long)memory->peak, (unsigned long long)memory->refused);
+    const int result = row != NULL ? PyList_Append(context, row) : -1;
+    Py_XDECREF(row);
+    return result;
+}
+
+static PyObject *interpreters_memory(PyObject *module, PyObject *unused)
+{
+    PyObject *list = PyList_New(0);
+    (void)module;
+    (void)unused;
+    const int error = list != NULL ? hf_interpreters_memory(add_memory, list) : 0;
+    if (error != 0) {
+        Py_CLEAR(list);
+        errno = -error;
+        if (PyErr_Occurred() == NULL)
+            PyErr_SetFromErrno(PyExc_OSError);
+    }
+    return list;
+}
+
+static PyObject *interpreter_limit(PyObject *module, PyObject *bytes)
+{
+    (void)module;
+    const unsigned long long most = PyLong_AsUnsignedLongLong(bytes);
+    if (PyErr_Occurred() != NULL)
+        return NULL;
+    return PyLong_FromLong(hf_interpreters_limit(hf_interpreter_current(), most));
+}
+
+static PyObject *interpreter_limit_object(PyObject *module, PyObject *number)
+{
+    (void)module;
+    void *handle = PyLong_AsVoidPtr(number);
+    if (PyErr_Occurred() != NULL)
+        return NULL;
+    return PyLong_FromLong(hf_interpreters_limit_object(hf_interpreter_current(), handle));
 }
 
 static PyObject *interpreter_current(PyObject *module, PyObject *unused)
@@ -134,6 +219,10 @@ PyMethodDef homefree_interpreters_methods[] = {
     {"interpreters_start", interpreters_start, METH_VARARGS, start_doc},
     {"interpreters_end", interpreters_end, METH_VARARGS, end_doc},
     {"interpreters_finish", interpreters_finish, METH_O, finish_doc},
+    {"interpreters_numbers", interpreters_numbers, METH_O, numbers_doc},
+    {"interpreters_memory", interpreters_memory, METH_NOARGS, memory_doc},
+    {"interpreter_limit", interpreter_limit, METH_O, limit_doc},
+    {"interpreter_limit_object", interpreter_limit_object, METH_O, object_doc},
     {"interpreter_make_known", interpreter_make_known, METH_NOARGS, known_doc},
     {"interpreter_current", interpreter_current, METH_NOARGS, current_doc},
     {"interpreter_keep", interpreter_keep, METH_NOARGS, keep_doc},

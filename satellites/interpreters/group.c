@@ -99,6 +99,7 @@ static int start_group(struct hf_interpreters **out, const struct hf_interpreter
                                                 .set_up = options->set_up,
                                                 .with_package = !options->without_package,
                                                 .with_heap = !options->without_heap,
+                                                .memory_limit = options->memory_limit,
                                                 .why = why,
                                                 .why_size = size};
     int error = initialize(py);
@@ -134,7 +135,10 @@ int hf_group_start(struct hf_interpreters **out, const struct hf_interpreters_op
         error = -EDEADLK;
     if (error == 0) {
         const int engine = hf_engine_find((const void *)wanted.cpython, &py, why, why_size);
-        error = engine > 0 ? start_group(out, &wanted, py, engine, why, why_size) : engine;
+        error = engine <= 0 ? engine
+                : engine == HF_ENGINE_THREADS && wanted.memory_limit != 0
+                    ? -ENOSYS
+                    : start_group(out, &wanted, py, engine, why, why_size);
     }
     if (error != 0 && why[0] == '\0')
         snprintf(why, why_size, "%s", strerror(-error));

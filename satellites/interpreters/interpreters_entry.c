@@ -64,6 +64,23 @@ static int totals(struct hf_interpreters_counts *out)
     return 0;
 }
 
+static int memory(hf_interpreter_memory_visitor *visit, void *context)
+{
+    if (visit == NULL)
+        return -EINVAL;
+    size_t count = hf_registry_list(NULL, 0);
+    struct hf_interpreter_memory *rows = hf_core()->calloc(count, sizeof *rows);
+    if (rows == NULL)
+        return -ENOMEM;
+    const size_t now = hf_registry_list(rows, count);
+    count = now < count ? now : count;
+    int result = hf_core()->measure(rows, count) ? 0 : -ENOMEM;
+    for (size_t i = 0; i < count && result == 0; i++)
+        result = visit(context, &rows[i]);
+    hf_core()->free(rows);
+    return result;
+}
+
 static int begin(struct hf_session **out, struct hf_interpreters *group, int index, int timeout_ms)
 {
     if (out == NULL || group == NULL)
@@ -213,6 +230,7 @@ static const struct hf_interpreters_functions here = {
     .replica_from_package = replica_from_package,
     .replica_from_pickle = replica_from_pickle,
     .session_name = session_name,
+    .memory = memory,
 };
 
 /* ---- the start ---- */

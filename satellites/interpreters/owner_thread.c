@@ -103,7 +103,15 @@ static int make_own(struct hf_interpreter *interpreter, const struct hf_owner_th
     const struct hf_cpython_interpreters *py = interpreter->group->py;
     const struct hf_py_config config = {
         .allow_threads = 1, .check_multi_interp_extensions = 1, .gil = HF_PY_OWN_GIL};
-    hf_core()->begins();
+    const int error = hf_core()->begins(order->memory_limit);
+    if (error == -EMFILE && order->why_size > 0)
+        snprintf(order->why, order->why_size, "there are 64 limits, and each interpreter with "
+                                              "a memory limit takes one");
+    if (error != 0) {
+        interpreter->first = NULL;
+        delete_current(py, in_main);
+        return error;
+    }
     const struct hf_py_status status = py->new_interpreter(&interpreter->first, &config);
     const bool made = status.kind == 0 && interpreter->first != NULL;
     hf_core()->begun(made ? py->interpreter_id(py->interpreter_of(interpreter->first)) : -1);
@@ -142,6 +150,21 @@ static void undo(struct hf_interpreter *interpreter)
         py->cpython->detach();
 }
 
+/* It may be too much already. */
+static int limit(const struct hf_interpreter *interpreter,
+                 const struct hf_owner_thread_order *order)
+{
+    const int error = hf_core()->limit(interpreter->id, order->memory_limit);
+    if (error == 0)
+        return 0;
+    (void)hf_core()->limit(interpreter->id, HF_LIMIT_NONE);
+    if (error == -ENOMEM && order->why_size > 0)
+        snprintf(order->why, order->why_size,
+                 "an interpreter needs more memory than %ju bytes before its first call",
+                 (uintmax_t)order->memory_limit);
+    return error;
+}
+
 /* On an error, the interpreter has no thread state `first`, or still has to end. Called and returns
  * detached. */
 static int make_interpreter(struct hf_interpreter *interpreter,
@@ -172,6 +195,8 @@ static int make_interpreter(struct hf_interpreter *interpreter,
         if (group->engine == HF_ENGINE_OWN_GIL || interpreter->index == 0)
             error = hf_inside_set_up(py, wanted, order->with_package, order->set_up, order->why,
                                      order->why_size);
+        if (error == 0 && order->memory_limit != 0)
+            error = limit(interpreter, order);
         if (error != 0 && group->engine == HF_ENGINE_OWN_GIL)
             undo(interpreter);
         else if (error != 0) {
@@ -244,6 +269,7 @@ static void end_interpreter(struct hf_interpreter *interpreter)
     for (;; wait_a_little(interpreter)) {
         serve(interpreter);
         hf_running_name(&interpreter->tended, "<end>");
+        (void)hf_core()->limit(interpreter->id, HF_LIMIT_NONE);
         py->cpython->attach(interpreter->first);
         if (!finished)
             hf_inside_finish(py);

@@ -13,6 +13,7 @@ struct hf_owner_thread_order {
     const char *const *paths; /* ended by NULL, or NULL */
     const char *set_up;
     bool with_package, with_heap;
+    uint64_t memory_limit;
     char *why;
     size_t why_size;
 };

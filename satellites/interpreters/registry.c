@@ -105,6 +105,29 @@ bool hf_registry_try_find(int64_t id, unsigned *index, unsigned *count)
     return known;
 }
 
+size_t hf_registry_list(struct hf_interpreter_memory *rows, size_t most)
+{
+    size_t count = 0;
+    if (count < most)
+        rows[count] = (struct hf_interpreter_memory){.size = sizeof *rows};
+    count++;
+    pthread_mutex_lock(&lock);
+    for (const struct hf_interpreter *at = listed; at != NULL; at = at->next_listed) {
+        if (at->id == 0) /* HF_ENGINE_THREADS */
+            continue;
+        if (count < most)
+            rows[count] = (struct hf_interpreter_memory){
+                .size = sizeof *rows,
+                .id = at->id,
+                .index = at->index,
+                .count = at->group != NULL ? at->group->count : 0,
+            };
+        count++;
+    }
+    pthread_mutex_unlock(&lock);
+    return count;
+}
+
 void hf_registry_count(enum hf_interpreter_state from, enum hf_interpreter_state to)
 {
     if (from == 0)

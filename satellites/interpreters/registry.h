@@ -36,6 +36,10 @@ struct hf_interpreter *hf_registry_lock(int64_t id);
  * Async-signal-safe. */
 bool hf_registry_try_find(int64_t id, unsigned *index, unsigned *count);
 
+/* Writes the numbers and places of the main interpreter and of all that are listed into the first
+ * `most` rows. Returns how many there are. */
+size_t hf_registry_list(struct hf_interpreter_memory *rows, size_t most);
+
 /* Calls a function for every listed interpreter but guests, under the registry's lock. */
 void hf_registry_each(void (*visit)(struct hf_interpreter *interpreter));
 

@@ -125,7 +125,7 @@ bool hf_policy_exceeded(unsigned limit, uint64_t asked)
     if (!begin_acting(trims && !attached))
         return false;
     /* Meanwhile, another thread may have made room. */
-    bool again = hf_policy_fits(limit, asked);
+    bool again = hf_limited_fits(&hf_core()->limited[limit], asked);
     if (!again && is_first(limit)) {
         if (trims)
             (void)hf_core()->trim(NULL, NULL);

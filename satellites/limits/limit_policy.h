@@ -24,15 +24,6 @@ extern struct hf_policy hf_policies[HF_LIMITS_COUNT];
 /* Finds CPython, if the process has one. */
 void hf_policy_start(void);
 
-/* Whether that many bytes are below the limit, or will be had anyway. */
-static inline bool hf_policy_fits(unsigned limit, uint64_t bytes)
-{
-    const struct hf_limited *limited = &hf_core()->limited[limit];
-    const uint64_t most = __atomic_load_n(&limited->most, __ATOMIC_RELAXED);
-    return limited->lenient ||
-           (bytes <= most && __atomic_load_n(&limited->used, __ATOMIC_RELAXED) <= most - bytes);
-}
-
 /* The limit would be passed. True: something was done about it, and it is worth another try. */
 bool hf_policy_exceeded(unsigned limit, uint64_t asked);
 

@@ -11,12 +11,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LG_LIMITS = 4, PATHS = 16 };
+enum { LG_LIMITS = 6 };
 _Static_assert(1 << LG_LIMITS == HF_LIMITS_COUNT, "a handle has the number");
 
+struct place {
+    struct place *next;
+    char path[];
+};
 struct limit {
     uintptr_t serial; /* atomic; 0: it is free. Nobody has two of the same. */
-    char *paths[PATHS];
+    struct place *places;
     char *name;
 };
 static struct limit limits[HF_LIMITS_COUNT];
@@ -55,10 +59,10 @@ static bool matches(const char *wanted, const char *path)
 
 static bool is_of(const struct limit *limit, const char *path)
 {
-    for (size_t i = 0; i < PATHS && limit->paths[i] != NULL; i++)
-        if (matches(limit->paths[i], path))
-            return true;
-    return false;
+    const struct place *place = limit->places;
+    while (place != NULL && !matches(place->path, path))
+        place = place->next;
+    return place != NULL;
 }
 
 /* ---- slots ---- */
@@ -66,7 +70,7 @@ static bool is_of(const struct limit *limit, const char *path)
 struct change {
     struct hf_limit_slots slots; /* first */
     unsigned limit;
-    char *path; /* of the objects that are new; NULL: those that the limit has */
+    struct place *place; /* of the objects that are new; NULL: those that the limit has */
     char *name;
     unsigned objects, functions;
     bool taken; /* a slot leads to another limit */
@@ -84,7 +88,7 @@ static bool wants(const struct hf_limit_slots *slots, const struct link_map *map
     struct change *change = (struct change *)(uintptr_t)slots;
     (void)map;
     const bool wanted =
-        change->path != NULL ? matches(change->path, path) : is_of(&limits[change->limit], path);
+        change->place != NULL ? matches(change->place->path, path) : is_of(&limits[change->limit], path);
     change->objects += wanted;
     return wanted;
 }
@@ -177,31 +181,32 @@ static bool end_change(struct hf_limit_slots *slots)
 {
     struct change *change = (struct change *)slots;
     struct limit *limit = &limits[change->limit];
-    size_t place = 0;
+    struct place *place = change->place;
     if (change->error == 0)
         change->error = slots->error;
     if (change->error != 0 || slots->choose == put)
         return false;
-    while (place < PATHS && limit->paths[place] != NULL)
-        place++;
     /* What is below a further directory may come later. */
-    const bool now = change->handle == NULL || change->path[strlen(change->path) - 1] != '/';
+    const bool now = place != NULL &&
+                     (change->handle == NULL || place->path[strlen(place->path) - 1] != '/');
     change->error = now && change->objects == 0     ? -ENOENT
                     : now && change->functions == 0 ? -EXDEV
                     : change->taken                 ? -EEXIST
-                    : place == PATHS                ? -EMFILE
                                                     : 0;
     if (change->error != 0)
         return false;
     __atomic_add_fetch(&hf_policies[change->limit].objects, change->objects, __ATOMIC_RELAXED);
-    limit->paths[place] = change->path;
+    if (place != NULL) {
+        place->next = limit->places;
+        limit->places = place;
+    }
     change->kept = true;
     if (change->handle == NULL) {
         limit->name = change->name;
         __atomic_store_n(&limit->serial, ++serials, __ATOMIC_RELEASE);
     }
     slots->choose = put;
-    return true;
+    return place != NULL;
 }
 
 /* Takes over the strings. */
@@ -214,10 +219,19 @@ static int change_slots(struct change *change)
     if (error != 0 && change->kept && change->handle == NULL)
         (void)hf_limits_end(handle_of(change->limit)); /* in part */
     if (!change->kept) {
-        free(change->path);
+        free(change->place);
         free(change->name);
     }
     return error;
+}
+
+static struct place *place_of(const char *path)
+{
+    const size_t size = strlen(path) + 1;
+    struct place *place = malloc(sizeof *place + size);
+    if (place != NULL)
+        memcpy(place->path, path, size);
+    return place;
 }
 
 int hf_limits_begin(struct hf_limit **out, const char *path, uint64_t bytes,
@@ -234,13 +248,14 @@ int hf_limits_begin(struct hf_limit **out, const char *path, uint64_t bytes,
     hf_policy_start();
     if (!hf_core()->slots_offer(loaded))
         return -EPERM;
-    const char *name = mine.name != NULL ? mine.name : last_part(path);
-    struct change change = {.path = strdup(path),
-                            .name = strdup(name[0] != '\0' ? name : path),
+    const char *whole = path != NULL ? path : "";
+    const char *name = mine.name != NULL ? mine.name : last_part(whole);
+    struct change change = {.place = path != NULL ? place_of(path) : NULL,
+                            .name = strdup(name[0] != '\0' ? name : whole),
                             .bytes = bytes,
                             .options = &mine};
-    if (change.path == NULL || change.name == NULL) {
-        free(change.path);
+    if ((path != NULL && change.place == NULL) || change.name == NULL) {
+        free(change.place);
         free(change.name);
         return -ENOMEM;
     }
@@ -252,8 +267,8 @@ int hf_limits_begin(struct hf_limit **out, const char *path, uint64_t bytes,
 
 int hf_limits_add(struct hf_limit *handle, const char *path)
 {
-    struct change change = {.path = strdup(path), .handle = handle};
-    return change.path != NULL ? change_slots(&change) : -ENOMEM;
+    struct change change = {.place = place_of(path), .handle = handle};
+    return change.place != NULL ? change_slots(&change) : -ENOMEM;
 }
 
 /* ---- looking ---- */
@@ -276,6 +291,12 @@ int hf_limits_read(const struct hf_limit *handle, struct hf_limit_state *out)
     const struct hf_limit_state state = hf_policy_state(limit);
     hf_sized_copy(out, &state, sizeof state);
     return 0;
+}
+
+int hf_limits_number(const struct hf_limit *handle)
+{
+    unsigned limit;
+    return find(handle, &limit) ? (int)limit : -EINVAL;
 }
 
 int hf_limits_each(hf_limit_visitor *visit, void *context)
@@ -311,7 +332,7 @@ static bool end_end(struct hf_limit_slots *slots)
         return false;
     change->ended = *limit;
     __atomic_store_n(&limit->serial, 0, __ATOMIC_RELEASE);
-    memset(limit->paths, 0, sizeof limit->paths);
+    limit->places = NULL;
     return false;
 }
 
@@ -323,8 +344,10 @@ int hf_limits_end(struct hf_limit *handle)
     hf_policy_end(limit);
     struct change change = {.slots = {.wants = wants_all, .choose = take_away}, .handle = handle};
     const int error = hf_core()->slots_all(&change.slots, begin_end, end_end);
-    for (size_t i = 0; i < PATHS; i++)
-        free(change.ended.paths[i]);
+    for (struct place *place = change.ended.places, *next; place != NULL; place = next) {
+        next = place->next;
+        free(place);
+    }
     free(change.ended.name);
     return error != 0 ? error : change.error;
 }

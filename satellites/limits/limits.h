@@ -15,6 +15,7 @@ int hf_limits_begin(struct hf_limit **out, const char *path, uint64_t bytes,
 int hf_limits_add(struct hf_limit *limit, const char *path);
 int hf_limits_set(struct hf_limit *limit, uint64_t bytes);
 int hf_limits_read(const struct hf_limit *limit, struct hf_limit_state *out);
+int hf_limits_number(const struct hf_limit *limit);
 int hf_limits_each(hf_limit_visitor *visit, void *context);
 int hf_limits_end(struct hf_limit *limit);
 

@@ -13,6 +13,7 @@ static const struct hf_limits_functions table = {
     .add = hf_limits_add,
     .set = hf_limits_set,
     .read = hf_limits_read,
+    .number = hf_limits_number,
     .each = hf_limits_each,
     .end = hf_limits_end,
 };

@@ -10,7 +10,7 @@
 #include <errno.h>
 #include <string.h>
 
-enum { MALLOCS = 64, OTHERS = 256, NO_LIMIT = HF_LIMITS_COUNT };
+enum { MALLOCS = 64, OTHERS = 512, NO_LIMIT = HF_LIMITS_COUNT };
 
 struct place {
     void *function; /* NULL: not in use */
@@ -24,13 +24,6 @@ static union {
     char pages[HF_SEAL_SIZE(struct place[MALLOCS + OTHERS])];
 } table HF_SEALED;
 
-static void *refuse(unsigned limit)
-{
-    __atomic_add_fetch(&hf_core()->limited[limit].refused, 1, __ATOMIC_RELAXED);
-    errno = ENOMEM;
-    return NULL;
-}
-
 /* ---- malloc ---- */
 
 static __attribute__((noinline)) void *malloc_slow(unsigned limit, size_t size)
@@ -39,7 +32,7 @@ static __attribute__((noinline)) void *malloc_slow(unsigned limit, size_t size)
     if (limit == NO_LIMIT)
         return core->malloc(size);
     for (bool again = false;; again = true) {
-        if (hf_policy_fits(limit, size)) {
+        if (hf_limited_fits(&core->limited[limit], size)) {
             void *block = core->malloc(size);
             if (block == NULL)
                 return NULL;
@@ -50,7 +43,7 @@ static __attribute__((noinline)) void *malloc_slow(unsigned limit, size_t size)
             core->free(block);
         }
         if (again || !hf_policy_exceeded(limit, size))
-            return refuse(limit);
+            return core->refuse(limit);
     }
 }
 
@@ -114,7 +107,7 @@ static __attribute__((noinline)) uintptr_t count_other(const struct place *place
     void *before = resized_block(kind, a, b, c, d, &size);
     for (bool again = false;;) {
         uint64_t asked = before != NULL ? core->growth(limit, before, size) : 0;
-        const bool called = asked == 0 || hf_policy_fits(limit, asked);
+        const bool called = asked == 0 || hf_limited_fits(&core->limited[limit], asked);
         void *block = NULL;
         if (called) {
             if (before != NULL)
@@ -139,7 +132,7 @@ static __attribute__((noinline)) uintptr_t count_other(const struct place *place
             continue;
         }
         if (before == NULL || !called)
-            (void)refuse(limit); /* otherwise the heap has counted it */
+            (void)core->refuse(limit); /* otherwise the heap has counted it */
         if (kind == HF_LIMIT_RESIZE_OR_FREE)
             core->free(before);
         errno = ENOMEM;
@@ -165,25 +158,28 @@ static __attribute__((noinline)) uintptr_t count_other(const struct place *place
 #define ADDRESS_MALLOC(number) (void *)malloc_##number,
 #define ADDRESS_OTHER(number)  (void *)other_##number,
 
-/* Two digits of sixteen. */
+/* Three digits of sixteen. */
 #define HF_HEX(number) 0x##number
 /* clang-format off */
-#define EACH_LAST(F, first)                                                             \
+#define EACH_16(F, first)                                                               \
     F(first##0) F(first##1) F(first##2) F(first##3) F(first##4) F(first##5) F(first##6) \
     F(first##7) F(first##8) F(first##9) F(first##a) F(first##b) F(first##c) F(first##d) \
     F(first##e) F(first##f)
-#define EACH_64(F) EACH_LAST(F, 0) EACH_LAST(F, 1) EACH_LAST(F, 2) EACH_LAST(F, 3)
-#define EACH_256(F)                                                                 \
-    EACH_64(F) EACH_LAST(F, 4) EACH_LAST(F, 5) EACH_LAST(F, 6) EACH_LAST(F, 7)      \
-    EACH_LAST(F, 8) EACH_LAST(F, 9) EACH_LAST(F, a) EACH_LAST(F, b) EACH_LAST(F, c) \
-    EACH_LAST(F, d) EACH_LAST(F, e) EACH_LAST(F, f)
+#define EACH_64(F, first) \
+    EACH_16(F, first##0) EACH_16(F, first##1) EACH_16(F, first##2) EACH_16(F, first##3)
+#define EACH_256(F, first)                                                              \
+    EACH_64(F, first)                                                                   \
+    EACH_16(F, first##4) EACH_16(F, first##5) EACH_16(F, first##6) EACH_16(F, first##7) \
+    EACH_16(F, first##8) EACH_16(F, first##9) EACH_16(F, first##a) EACH_16(F, first##b) \
+    EACH_16(F, first##c) EACH_16(F, first##d) EACH_16(F, first##e) EACH_16(F, first##f)
+#define EACH_512(F) EACH_256(F, 0) EACH_256(F, 1)
 /* clang-format on */
-_Static_assert(MALLOCS == 64 && OTHERS == 256, "as many are made");
+_Static_assert(MALLOCS == 64 && OTHERS == 512, "as many are made");
 
-EACH_64(CALL_MALLOC)
-EACH_256(CALL_OTHER)
-static void *const malloc_thunks[MALLOCS] = {EACH_64(ADDRESS_MALLOC)};
-static void *const other_thunks[OTHERS] = {EACH_256(ADDRESS_OTHER)};
+EACH_64(CALL_MALLOC, 0)
+EACH_512(CALL_OTHER)
+static void *const malloc_thunks[MALLOCS] = {EACH_64(ADDRESS_MALLOC, 0)};
+static void *const other_thunks[OTHERS] = {EACH_512(ADDRESS_OTHER)};
 
 /* The place of that function, or a new one. */
 static size_t find_place(const struct place *places, size_t count, unsigned limit, unsigned kind,

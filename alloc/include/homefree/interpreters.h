@@ -93,6 +93,7 @@ struct hf_interpreters_options {
     bool without_package;  /* true: the package `homefree` is not imported into them */
     bool without_heap;     /* true: CPython keeps the allocators that it has */
     bool name_crashes;     /* true: a crash names the interpreter; see below */
+    uint64_t memory_limit; /* bytes that each may have; 0: no limit; see below */
 };
 
 /*
@@ -118,6 +119,12 @@ struct hf_interpreters_options {
  * as faulthandler's, call it as the one before. Threads that have attached a session get an
  * alternate signal stack if they have none. In diagnostics mode every group has this.
  *
+ * With memory_limit, an interpreter that would have more gets NULL, and Python raises MemoryError
+ * there; the others, and the main one, go on. hf_interpreters_memory() says what counts.
+ * HF_LIMIT_NONE (homefree/limit.h) counts and refuses nothing. Until the interpreter has run
+ * `set_up`, and from when it ends, nothing is refused. Each interpreter with a limit takes one of
+ * the 64 limits that a process has.
+ *
  * Parameters:
  *   out       out: the group; unchanged on error
  *   options   in: NULL for the defaults
@@ -136,7 +143,11 @@ struct hf_interpreters_options {
  *   -EDEADLK    the calling thread is making or ending an interpreter itself
  *   -ESHUTDOWN  CPython is being finalized
  *   -EAGAIN     there can be no more threads
- *   -ENOMEM     there is no memory
+ *   -EMFILE     there are 64 limits
+ *   -ENOSYS     memory_limit, and the interpreters are threads (HF_ENGINE_THREADS)
+ *   -ENOMEM     there is no memory, or an interpreter has more than memory_limit before its first
+ *               call
+ *   others      with memory_limit, as hf_limit_begin()
  * Frees: end the group with hf_interpreters_end(). What the options point to is the caller's.
  * Threads: safe.
  * Fork: safe; in a child it makes a new group.
@@ -338,6 +349,100 @@ struct hf_interpreter_left {
  */
 HF_API int hf_interpreters_left(int64_t interpreter, bool give_back,
                                 struct hf_interpreter_left *out);
+
+/* The memory of a living interpreter, in bytes. Caller-sized. */
+struct hf_interpreter_memory {
+    size_t size;
+    int64_t id;        /* CPython's number for it; 0 is the main interpreter */
+    unsigned index;    /* in its group */
+    unsigned count;    /* interpreters that its group was made with; 0: it is in none */
+    uint64_t live;     /* objects + blocks + counted */
+    uint64_t resident; /* of arenas, blocks and counted: pages that are in memory */
+    uint64_t objects;  /* of pymalloc, in arenas: at most 512 bytes each */
+    uint64_t arenas;   /* address space of pymalloc's arenas */
+    uint64_t blocks;   /* in its own heap: objects of more than 512 bytes */
+    uint64_t counted;  /* with a limit: NumPy's arrays made there, and what its objects allocate
+                          (hf_interpreters_limit_object()); without one, 0: nobody knows */
+    uint64_t limit;    /* HF_LIMIT_NONE: none */
+    uint64_t used;     /* with a limit, what counts: arenas as a whole, blocks, counted; else 0 */
+    uint64_t peak;     /* the most that ever counted */
+    uint64_t refused;  /* allocations that were refused */
+    bool is_counted;   /* it was made with a limit, HF_LIMIT_NONE perhaps */
+};
+
+/* What hf_interpreters_memory() calls for each interpreter. A result other than 0 ends it. */
+typedef int hf_interpreter_memory_visitor(void *context, const struct hf_interpreter_memory *memory);
+
+/*
+ * Tells what memory each living interpreter has: the main one, those of groups, and those that
+ * others have made and that are known (hf_interpreters_hold()).
+ *
+ * Not counted are arenas that interpreters other than the main one got before
+ * hf_python_install(); in the main interpreter and those of others, blocks of more than 512 bytes;
+ * without a limit, NumPy's arrays; what C code allocates, but for objects of
+ * hf_interpreters_limit_object();
+ * the RAW domain of Python's, from which NumPy's arrays come from 2.5 on where the heap does not
+ * serve them; threads' stacks, code and data of modules; and what allocators other than the heap
+ * have. Blocks of at most 32 KiB count as resident. With HF_ENGINE_THREADS there is the main
+ * interpreter alone, of which nothing is known.
+ *
+ * Parameters:
+ *   visit    in: called for each, in the calling thread
+ *   context  in: for visit
+ * Result: 0 when every interpreter was visited; what the visitor returned if it ended the visit; or
+ *   a negative errno.
+ * Errors:
+ *   -EINVAL   visit is NULL
+ *   -ENOMEM   there is no memory
+ *   -ENOTSUP  this installation has no libhomefree-interpreters.so
+ * Frees: nothing.
+ * Threads: safe; looks at each block of the heap, and waits for nobody: what others do meanwhile is
+ *   counted or not.
+ * Fork: safe.
+ * Signals: unsafe.
+ * Since: 1.0
+ */
+HF_API int hf_interpreters_memory(hf_interpreter_memory_visitor *visit, void *context);
+
+/*
+ * Changes how much memory an interpreter may have that was made with a limit.
+ *
+ * Parameters:
+ *   interpreter  in: CPython's number for it (hf_interpreter_current(), hf_interpreters_stats())
+ *   bytes        in: HF_LIMIT_NONE (homefree/limit.h): any
+ * Result: 0 or a negative errno.
+ * Errors:
+ *   -ENOENT  there is no such interpreter, or it was made without memory_limit
+ *   -ENOMEM  it has more than that: whatever it asks for is refused until enough was freed
+ * Frees: nothing.
+ * Threads: safe.
+ * Fork: safe.
+ * Signals: unsafe.
+ * Since: 1.0
+ */
+HF_API int hf_interpreters_limit(int64_t interpreter, uint64_t bytes);
+
+/*
+ * Lets what a loaded object allocates, from now on, count for an interpreter that has a limit. The
+ * object is adopted (homefree/adopt.h) and is the interpreter's alone, as a private copy is.
+ * Executors call it for each private copy that is not a library.
+ *
+ * Parameters:
+ *   interpreter  in: CPython's number for it (hf_interpreter_current())
+ *   handle       in: from dlopen()
+ * Result: 0 or a negative errno; then the object allocates as before, or from the heap and uncounted.
+ * Errors:
+ *   -EINVAL  handle does not denote a loaded object
+ *   -ENOENT  there is no such interpreter, or it has no limit
+ *   -EXDEV   the object allocates nothing, or elsewhere
+ *   others   as hf_adopt() and hf_limit_add()
+ * Frees: nothing.
+ * Threads: safe; takes the dynamic loader's lock.
+ * Fork: safe.
+ * Signals: unsafe.
+ * Since: 1.0
+ */
+HF_API int hf_interpreters_limit_object(int64_t interpreter, void *handle);
 
 /*
  * Begins a session: the right to use one interpreter of a group.

@@ -91,7 +91,8 @@ struct hf_limit_options {
  *   out      out: the limit, to be ended by hf_limit_end(); unchanged on error
  *   path     in: of a loaded shared object, as the dynamic linker knows it, or the original's if it
  *            is an adopted copy; a last part alone, such as libparser.so.2; or, with a slash at its
- *            end, a directory: then all objects below it, those that are loaded later, too
+ *            end, a directory: then all objects below it, those that are loaded later, too. NULL:
+ *            no object yet (hf_limit_add())
  *   bytes    in: the limit; 0 refuses everything, HF_LIMIT_NONE nothing
  *   options  in: or NULL, for HF_LIMIT_REFUSE without a callback
  * Result: 0 or a negative errno.
@@ -101,7 +102,7 @@ struct hf_limit_options {
  *   -EXDEV    what was found allocates elsewhere: it is neither adopted nor linked with the shim
  *   -EEXIST   an object has a limit already
  *   -EACCES   an object's slots cannot be written
- *   -EMFILE   there are 16 limits, or their objects call more functions than there is room for
+ *   -EMFILE   there are 64 limits, or their objects call more functions than there is room for
  *   -ENOMEM   there is no memory
  *   -EAGAIN   another thread's fork takes long
  *   -EPERM    the system does not let homefree's tables be written
@@ -127,7 +128,7 @@ HF_API int hf_limit_begin(struct hf_limit **out, const char *path, uint64_t byte
  * Result: 0 or a negative errno.
  * Errors:
  *   -EINVAL  an argument, or the limit has ended
- *   others   as hf_limit_begin(); -EMFILE also if the limit has 16 paths
+ *   others   as hf_limit_begin()
  * Frees: nothing.
  * Threads: safe; takes the dynamic loader's lock.
  * Fork: safe.

@@ -24,6 +24,7 @@ import weakref
 
 from .. import _homefree
 from .._install import install
+from .._limit import bytes_of
 from ._crossing import pack, unpack
 from ._inside import BROKEN, DONE, NEARLY, RETIRED, RemoteError, see_own_frames
 from ._prepare import join
@@ -106,11 +107,11 @@ class _Future(concurrent.futures.Future):
 class _Queue:
     """What an executor and the thread that collects share."""
 
-    def __init__(self, count, setup, most=None, name_crashes=False):
+    def __init__(self, count, setup, most=None, **options):
         """setup: of _setup(). most: how many tasks an interpreter does before a new one takes its
-        place."""
+        place. options: of _group()."""
         self.count, self.setup, self.most = count, setup, most
-        self.name_crashes = name_crashes
+        self.options = options
         # One for all workers, or one for each, if new ones take their places: None where there is
         # none, False while it is made.
         self.groups = []
@@ -135,7 +136,7 @@ class _Queue:
             raise
 
     def _group(self):
-        return _group(self.count if self.most is None else 1, self.name_crashes)
+        return _group(self.count if self.most is None else 1, **self.options)
 
     def _end(self):
         for group in self.groups:
@@ -309,6 +310,17 @@ _queues = weakref.WeakSet()
 _closing = False  # whether _close_all() was called
 
 
+def places():
+    """{number: index} of the interpreters of all executors."""
+    found = {}
+    for queue in list(_queues):
+        for at, group in enumerate(list(queue.groups)):
+            with contextlib.suppress(ValueError):  # it is being replaced
+                for index, number in enumerate(_homefree.interpreters_numbers(group)):
+                    found[number] = at + index
+    return found
+
+
 def _close_all():
     """Before the interpreter ends: lets the workers finish, as ThreadPoolExecutor's do."""
     global _closing
@@ -363,9 +375,9 @@ def _main_module():
     return "path", os.path.abspath(path)
 
 
-def _setup(initializer, initargs):
+def _setup(initializer, initargs, memory_limit):
     made = None if initializer is None else pickle.dumps((initializer, tuple(initargs)), 5)
-    return _main_module(), list(sys.path), made
+    return _main_module(), list(sys.path), made, memory_limit
 
 
 def _warm_pickle():
@@ -399,9 +411,9 @@ def _chunks(iterables, size):
         yield chunk
 
 
-def _group(count, name_crashes):
+def _group(count, name_crashes, memory_limit):
     try:
-        return _homefree.interpreters_start(count, name_crashes)
+        return _homefree.interpreters_start(count, name_crashes, memory_limit)
     except OSError as error:
         raise RuntimeError(
             f"homefree.interpreters: the interpreters could not be started: {error.strerror}"
@@ -434,6 +446,22 @@ def _check_tasks(most, interpreters):
         raise TypeError("max_tasks_per_child and interpreters exclude each other")
 
 
+def _check_memory(limit, interpreters):
+    if limit is None:
+        return 0
+    if interpreters is not None:
+        raise TypeError("memory_limit and interpreters exclude each other")
+    size = bytes_of(limit)
+    if size == 0:
+        raise ValueError("memory_limit must be more than nothing")
+    if engine() == "threads":
+        raise RuntimeError(
+            "homefree.interpreters: in a free-threaded CPython an Executor has threads, which share "
+            "their memory: use homefree.limit() for a library"
+        )
+    return size
+
+
 def _not_started(error):
     return RuntimeError(f"homefree.interpreters: the threads could not be started: {error}")
 
@@ -463,6 +491,12 @@ class Executor(concurrent.futures.Executor):
     that none waits for it: meanwhile the executor has an interpreter more, one at a time. None:
     never. Nor in a free-threaded CPython.
 
+    memory_limit: bytes, or text such as "1G", that each interpreter may have, as limit() takes it.
+    A task that asks for more gets a MemoryError, which its future has; the other interpreters and
+    this one go on, and so does that interpreter, with what its tasks have kept. memory() says what
+    counts; "unlimited" only counts. Interpreters take up to 64 limits, together with limit(). A
+    RuntimeError in a free-threaded CPython.
+
     In a free-threaded CPython calls run on threads of this interpreter. Nothing is pickled:
     functions, arguments and results are the caller's own objects, and modules and their globals are
     shared, so what calls change needs locks, or an object for each thread: a Replica, or what the
@@ -482,6 +516,7 @@ class Executor(concurrent.futures.Executor):
         interpreters: Iterable[Any] | None = None,
         name_crashes: bool = False,
         max_tasks_per_child: int | None = None,
+        memory_limit: int | str | None = None,
     ) -> None:
         if interpreters is not None:
             interpreters = _idle(interpreters, max_workers)
@@ -495,6 +530,7 @@ class Executor(concurrent.futures.Executor):
         if initializer is not None and not callable(initializer):
             raise TypeError("initializer must be callable")
         _check_tasks(max_tasks_per_child, interpreters)
+        most = _check_memory(memory_limit, interpreters)
         self._queue = self._threads = None
         if engine() == "threads" and interpreters is None:
             install()
@@ -506,11 +542,13 @@ class Executor(concurrent.futures.Executor):
                 self._threads.close()
             weakref.finalize(self, self._threads.close).atexit = False
             return
-        setup = _setup(initializer, initargs)
+        setup = _setup(initializer, initargs, most)
         see_own_frames()
         install()
         _warm_pickle()
-        queue = _Queue(max_workers, setup, max_tasks_per_child, name_crashes)
+        queue = _Queue(
+            max_workers, setup, max_tasks_per_child, name_crashes=name_crashes, memory_limit=most
+        )
         if interpreters is None:
             queue.make()
         # What this module and an interpreter's copy of it both call the main module.

@@ -6,6 +6,9 @@ the program's main module was imported. In a free-threaded CPython, each thread 
 objects of its own.
 """
 
+import contextlib
+import functools
+import gc
 import pickle
 import sys
 import threading
@@ -24,6 +27,8 @@ __all__ = [
     "sweep",
     "work",
 ]
+
+_ANY = (1 << 64) - 1  # HF_LIMIT_NONE
 
 # Outcomes of a task, and what else a worker has to say; _homefree's work.c has two of them, too. A
 # worker that has done as many tasks as it may is RETIRED, and gives its index; shortly before, it
@@ -137,14 +142,36 @@ def _describe(error):
     return pack((pickled, name, message, text))
 
 
+def _limited(most):
+    """Two functions, to be called before a task and after it. The memory that an interpreter may
+    have is a limit for tasks alone: whatever they keep, the next one is taken, and told of."""
+    if most == 0:
+        return int, int
+    return functools.partial(_homefree.interpreter_limit, most), functools.partial(
+        _homefree.interpreter_limit, _ANY
+    )
+
+
+def _let_go(error, most):
+    """Drops what the frames of a task have that got no memory."""
+    at = error.__traceback__
+    while at is not None:
+        with contextlib.suppress(RuntimeError):  # it runs
+            at.tb_frame.clear()
+        at = at.tb_next
+    if 0 < most < _ANY:
+        error.add_note(f"homefree.interpreters: the interpreter may have {most} bytes")
+
+
 def work(queue, setup):
     """Does the tasks of a queue until it is closed, or as many as it may. setup: the pickle of
-    (main module, path, the pickle of (initializer, arguments) or None, (index, how many) or
-    None). With an index it waits for a seat first: it may have been made ahead of its time, and
-    matters, also if it could not begin, once another one has retired."""
+    (main module, path, the pickle of (initializer, arguments) or None, the memory that it may have,
+    0 for any, (index, how many) or None). With an index it waits for a seat first: it may have been
+    made ahead of its time, and matters, also if it could not begin, once another one has
+    retired."""
     global _main
     take, give = _homefree.work_take, _homefree.work_give
-    _main, sys.path[:], initializer, turn = pickle.loads(setup)
+    _main, sys.path[:], initializer, most, turn = pickle.loads(setup)
     index, left = turn or (None, -1)
     failed = None
     if initializer is not None:
@@ -158,7 +185,9 @@ def work(queue, setup):
     if failed is not None:
         raise failed
     nearly = max(1, left // 10)
+    begin, end = _limited(most)
     while left != 0:
+        end()
         if left == nearly:
             give(queue, index, NEARLY, b"", [])
         task = take(queue)
@@ -167,6 +196,8 @@ def work(queue, setup):
         left -= 1
         number, pickled, buffers = task
         task = None
+        lacked = False
+        begin()
         try:
             function, arguments, keywords = _unpack(pickled, buffers)
             # What the task was given is let go before its result is passed on.
@@ -174,8 +205,13 @@ def work(queue, setup):
             parts = pack(function(*arguments, **keywords))
             outcome = DONE
         except BaseException as error:
+            end()
+            if isinstance(error, MemoryError):
+                lacked = True
+                _let_go(error, most)
             parts = _describe(error)
             outcome = RAISED
+        end()
         function = arguments = keywords = pickled = buffers = None
         try:
             give(queue, number, outcome, *parts)
@@ -183,6 +219,8 @@ def work(queue, setup):
             # A buffer that cannot be passed on.
             give(queue, number, RAISED, *_describe(error))
         parts = None
+        if lacked:
+            gc.collect()
         if _replicas:
             sweep()
     give(queue, index, RETIRED, b"", [])

@@ -19,7 +19,7 @@ name. All other libraries are shared.
 
 The file of a copy is removed as soon as it is loaded. What an interpreter has loaded is lent to it:
 when it has ended, the copies are made new, and the next interpreter takes them over
-(homefree/private.h).
+(homefree/private.h). If the interpreter has a limit, what they allocate counts for it.
 
 State: the libraries of this interpreter, under Python's import locks and _lock. Threads: any.
 """
@@ -92,12 +92,17 @@ def _library(name, path):
 
 def _reused(path):
     """The handle of a copy that is as new, or None."""
-    return _homefree.private_reuse(path) if _lends else None
+    handle = _homefree.private_reuse(path) if _lends else None
+    if handle is not None:
+        _homefree.interpreter_limit_object(handle)
+    return handle
 
 
 def _lend(path, handle):
-    if _lends and not _homefree.private_lend(path, handle):
-        _homefree.interpreter_keep()
+    if _lends:
+        _homefree.interpreter_limit_object(handle)
+        if not _homefree.private_lend(path, handle):
+            _homefree.interpreter_keep()
 
 
 def _may_keep(name):
