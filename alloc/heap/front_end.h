@@ -267,8 +267,9 @@ void *hf_limited_refuse(unsigned limit);
  * them no longer. */
 bool hf_limited_charge(unsigned limit, uint64_t bytes);
 void hf_limited_credit(unsigned limit, uint64_t bytes);
-/* The limit that a live block counts for; -1: none. No lock. */
-int hf_limited_whose(const void *ptr);
+/* The limit that a live block counts for, -1 for none; and as how much it counts, or would. No
+ * lock. */
+int hf_limited_whose(const void *ptr, uint64_t *bytes);
 /* How much more it counts once an object of the limit has resized the block; 0 if the block does
  * not grow, or stays another limit's, or is none of the heap's. */
 uint64_t hf_limited_growth(unsigned limit, const void *ptr, size_t size);

@@ -15,8 +15,7 @@
 
 /* ---- marks ---- */
 
-/* Whose a live block is, as far as limits go: its limit, or -1; and what it counts. */
-static int limit_of(const void *ptr, uint64_t *bytes)
+int hf_limited_whose(const void *ptr, uint64_t *bytes)
 {
     const struct hf_entry *entry = hf_entry_of(ptr);
     uint8_t *state;
@@ -146,12 +145,6 @@ bool hf_limited_claim(unsigned limit, const void *ptr, bool force)
     return counted;
 }
 
-int hf_limited_whose(const void *ptr)
-{
-    uint64_t bytes;
-    return hf_has_entry(ptr) ? limit_of(ptr, &bytes) : -1;
-}
-
 /* ---- resizing ---- */
 
 /* What a block of a size will count, but for the guards of large ones. */
@@ -164,7 +157,7 @@ static uint64_t bytes_for(size_t size)
 bool hf_limited_resize_begin(struct hf_limited_resize *resize, const void *ptr, size_t size)
 {
     uint64_t bytes;
-    resize->limit = limit_of(ptr, &bytes);
+    resize->limit = hf_limited_whose(ptr, &bytes);
     if (resize->limit < 0)
         return true;
     const unsigned limit = (unsigned)resize->limit;
@@ -184,7 +177,7 @@ uint64_t hf_limited_growth(unsigned limit, const void *ptr, size_t size)
     uint64_t bytes;
     if (!hf_has_entry(ptr))
         return 0;
-    const int whose = limit_of(ptr, &bytes);
+    const int whose = hf_limited_whose(ptr, &bytes);
     const uint64_t then = size <= PTRDIFF_MAX ? bytes_for(size) : size;
     if (then <= bytes || bytes == 0 || (whose >= 0 && (unsigned)whose != limit))
         return 0;
@@ -197,7 +190,7 @@ void hf_limited_resize_end(const struct hf_limited_resize *resize, const void *b
     if (resize->limit < 0)
         return;
     const unsigned limit = (unsigned)resize->limit;
-    (void)limit_of(block, &bytes);
+    (void)hf_limited_whose(block, &bytes);
     mark(block, limit);
     if (bytes > resize->counted)
         hf_limited_force(limit, bytes - resize->counted);

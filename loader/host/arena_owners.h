@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Which interpreter each of pymalloc's arenas in the region belongs to, and which of those outside
- * are the main one's. From 3.12 on an interpreter
- * may have a pymalloc of its own, and only its own threads may call that.
+ * are the main one's. From 3.12 on an interpreter may have a pymalloc of its own, and only its own
+ * threads may call that.
  *
  * arena_owners.c owns the table and its lock. Looking up takes no lock. An arena that found no room
  * in the table belongs to nobody that is known.

@@ -34,8 +34,8 @@ static inline size_t hf_py_pool_size(size_t arena_size)
 /*
  * Finds the arenas that the pymalloc of the calling thread's interpreter has at this moment and
  * records those outside the region. The thread must be attached, and the caller holds the host's
- * lock. Costs a search of CPython's data. is_main: they are the main interpreter's, and are recorded
- * as such (arena_owners.h).
+ * lock. Costs a search of CPython's data. is_main: they are the main interpreter's, and are
+ * recorded as such (arena_owners.h).
  *
  * Returns the size of one arena in bytes, or 0 if there is no pymalloc or an unknown one.
  */

@@ -23,8 +23,8 @@ struct hf_limit;
 /* Whether the hook of the RAW domain asks here first: somebody has, or gets, a heap of its own. */
 extern atomic_bool hf_interpreter_heaps __attribute__((visibility("hidden")));
 
-/* A block of the heap of the interpreter that the calling thread is attached to; NULL if it would be
- * above the limit. False if the interpreter has no heap, if what calls is not CPython's object
+/* A block of the heap of the interpreter that the calling thread is attached to; NULL if it would
+ * be above the limit. False if the interpreter has no heap, if what calls is not CPython's object
  * allocator, or if the heap has no memory. caller: where the hook returns to. */
 bool hf_interpreter_heap_take(void **out, size_t size, bool zeroed, const void *caller);
 

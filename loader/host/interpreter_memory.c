@@ -60,17 +60,17 @@ static void add_resident(struct hf_interpreter_memory *row, const void *block, s
                          size_t page)
 {
     const uintptr_t start = (uintptr_t)block;
-    row->resident +=
-        size <= HF_FAST_MAX
-            ? size
-            : resident_in((start + page - 1) & -page, (start + size) & -page, page);
+    row->resident += size <= HF_FAST_MAX
+                         ? size
+                         : resident_in((start + page - 1) & -page, (start + size) & -page, page);
 }
 
 static int add_block(void *context, void *block, size_t size)
 {
     const struct measured *measured = context;
     const struct hf_heap *heap = hf_heaps()->holding(block);
-    const int limit = hf_limited_whose(block);
+    uint64_t bytes;
+    const int limit = hf_limited_whose(block, &bytes);
     size_t i = 0;
     while (heap != NULL && i < measured->count && measured->heaps[i] != heap)
         i++;
@@ -79,7 +79,7 @@ static int add_block(void *context, void *block, size_t size)
         i = limit >= 0 ? measured->by_limit[limit] : measured->count;
     if (i == measured->count)
         return 0;
-    *(is_heaps ? &measured->rows[i].blocks : &measured->rows[i].counted) += size;
+    *(is_heaps ? &measured->rows[i].blocks : &measured->rows[i].counted) += bytes;
     add_resident(&measured->rows[i], block, size, measured->page);
     return 0;
 }

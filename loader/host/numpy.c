@@ -177,13 +177,12 @@ static void *counted_calloc(void *ctx, size_t count, size_t size)
         return data_calloc(ctx, count, size);
     if (__builtin_mul_overflow(count, size, &bytes))
         bytes = SIZE_MAX;
-    return has_room(limit, bytes)
-               ? hf_interpreter_heap_count(limit, data_calloc(ctx, count, size))
-               : NULL;
+    return has_room(limit, bytes) ? hf_interpreter_heap_count(limit, data_calloc(ctx, count, size))
+                                  : NULL;
 }
 
-/* What counts grows within its limit (limited.h). Otherwise it counts from now on; it is too late to
- * refuse it. */
+/* What counts grows within its limit (limited.h). Otherwise it counts from now on; it is too late
+ * to refuse it. */
 static void *counted_realloc(void *ctx, void *ptr, size_t size)
 {
     const unsigned limit = ctx != NULL ? limit_of(ctx) : HF_LIMITS_COUNT;

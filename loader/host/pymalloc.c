@@ -503,7 +503,8 @@ void hf_pymalloc_install(const struct hf_cpython *cpython)
     /* Since 3.12 each interpreter may have arenas of its own. */
     if (!cpython->is_initialized() || (!first && cpython->version < 0x30c))
         return;
-    size_t size = become_foreign(cpython) ? hf_arenas_learn(cpython, current_interpreter() == 0) : 0;
+    size_t size =
+        become_foreign(cpython) ? hf_arenas_learn(cpython, current_interpreter() == 0) : 0;
     if (size != 0) {
         atomic_store_explicit(&arena_size, size, memory_order_relaxed);
         hf_asking_begin();

@@ -43,13 +43,14 @@ struct hf_interpreters_core {
     /* It may have so much from now on: -ENOMEM if it has more. */
     int (*limit)(int64_t interpreter, uint64_t most);
     bool (*measure)(struct hf_interpreter_memory *rows, size_t count);
-    void (*ended)(int64_t interpreter);   /* nobody is in it any more */
-    void (*entered)(int64_t interpreter); /* the calling thread begins to work in it */
+    void (*ended)(int64_t interpreter);              /* nobody is in it any more */
+    void (*entered)(int64_t interpreter);            /* the calling thread begins to work in it */
     const struct hf_interpreters_observer *observer; /* filled before a satellite is opened */
 };
 
 /* The satellite's: those of homefree/interpreters.h, but for `left`, `current`, `limit` and
- * `limit_object`, which are the core's own. Instances of libhomefree offer each other the same table, complete: append only. */
+ * `limit_object`, which are the core's own. Instances of libhomefree offer each other
+ * the same table, complete: append only. */
 struct hf_interpreters_functions {
     int (*engine)(char *why, size_t size);
     int (*start)(struct hf_interpreters **out, const struct hf_interpreters_options *options,

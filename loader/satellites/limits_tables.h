@@ -35,8 +35,8 @@ struct hf_limits_core {
     bool (*cpython_attached)(const struct hf_cpython *cpython);
 };
 
-/* The satellite's: those of homefree/limit.h, and hf_limit_number(). Instances of libhomefree offer each other the same
- * table: append only. */
+/* The satellite's: those of homefree/limit.h, and hf_limit_number(). Instances of libhomefree offer
+ * each other the same table: append only. */
 struct hf_limits_functions {
     int (*begin)(struct hf_limit **out, const char *path, uint64_t bytes,
                  const struct hf_limit_options *options);

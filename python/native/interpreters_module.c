@@ -7,9 +7,9 @@
 #include "python/native/crossing.h"
 
 #include <errno.h>
-#include <stdbool.h>
 #include <homefree/homefree.h>
 #include <homefree/interpreters.h>
+#include <stdbool.h>
 #include <string.h>
 
 PyDoc_STRVAR(engine_doc, "interpreters_engine()\n--\n\n"

@@ -105,8 +105,9 @@ static int make_own(struct hf_interpreter *interpreter, const struct hf_owner_th
         .allow_threads = 1, .check_multi_interp_extensions = 1, .gil = HF_PY_OWN_GIL};
     const int error = hf_core()->begins(order->memory_limit);
     if (error == -EMFILE && order->why_size > 0)
-        snprintf(order->why, order->why_size, "there are 64 limits, and each interpreter with "
-                                              "a memory limit takes one");
+        snprintf(order->why, order->why_size,
+                 "there are 64 limits, and each interpreter with "
+                 "a memory limit takes one");
     if (error != 0) {
         interpreter->first = NULL;
         delete_current(py, in_main);
@@ -136,6 +137,16 @@ static bool is_alone(const struct hf_interpreter *interpreter)
     return interpreter->group->py->thread_head(interpreter->python) == interpreter->first;
 }
 
+/* Called attached to an interpreter that nobody else is in; returns detached. What it had goes back
+ * to the system. */
+static void end_alone(const struct hf_interpreter *interpreter)
+{
+    interpreter->group->py->end_interpreter(interpreter->first);
+    hf_threads_ended(interpreter->id);
+    if (!interpreter->forsaken)
+        hf_core()->ended(interpreter->id);
+}
+
 /* Ends an interpreter that could not be set up, unless the attempt has left a thread there. Called
  * attached to it; returns detached. */
 static void undo(struct hf_interpreter *interpreter)
@@ -144,7 +155,7 @@ static void undo(struct hf_interpreter *interpreter)
     if (is_alone(interpreter))
         hf_inside_finish(py);
     if (is_alone(interpreter)) {
-        py->end_interpreter(interpreter->first);
+        end_alone(interpreter);
         interpreter->first = NULL;
     } else
         py->cpython->detach();
@@ -290,10 +301,7 @@ static void end_interpreter(struct hf_interpreter *interpreter)
     take_turn(interpreter);
     py->cpython->attach(interpreter->first);
     hf_memory_forget(py, interpreter);
-    py->end_interpreter(interpreter->first);
-    hf_threads_ended(interpreter->id);
-    if (!interpreter->forsaken)
-        hf_core()->ended(interpreter->id);
+    end_alone(interpreter);
     leave_turn(interpreter);
 }
 

@@ -87,8 +87,8 @@ static bool wants(const struct hf_limit_slots *slots, const struct link_map *map
 {
     struct change *change = (struct change *)(uintptr_t)slots;
     (void)map;
-    const bool wanted =
-        change->place != NULL ? matches(change->place->path, path) : is_of(&limits[change->limit], path);
+    const bool wanted = change->place != NULL ? matches(change->place->path, path)
+                                              : is_of(&limits[change->limit], path);
     change->objects += wanted;
     return wanted;
 }
@@ -187,8 +187,8 @@ static bool end_change(struct hf_limit_slots *slots)
     if (change->error != 0 || slots->choose == put)
         return false;
     /* What is below a further directory may come later. */
-    const bool now = place != NULL &&
-                     (change->handle == NULL || place->path[strlen(place->path) - 1] != '/');
+    const bool now =
+        place != NULL && (change->handle == NULL || place->path[strlen(place->path) - 1] != '/');
     change->error = now && change->objects == 0     ? -ENOENT
                     : now && change->functions == 0 ? -EXDEV
                     : change->taken                 ? -EEXIST

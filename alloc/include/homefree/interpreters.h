@@ -371,7 +371,8 @@ struct hf_interpreter_memory {
 };
 
 /* What hf_interpreters_memory() calls for each interpreter. A result other than 0 ends it. */
-typedef int hf_interpreter_memory_visitor(void *context, const struct hf_interpreter_memory *memory);
+typedef int hf_interpreter_memory_visitor(void *context,
+                                          const struct hf_interpreter_memory *memory);
 
 /*
  * Tells what memory each living interpreter has: the main one, those of groups, and those that
@@ -430,14 +431,10 @@ HF_API int hf_interpreters_limit(int64_t interpreter, uint64_t bytes);
  * Parameters:
  *   interpreter  in: CPython's number for it (hf_interpreter_current())
  *   handle       in: from dlopen()
- * Result: 0 or a negative errno; then the object allocates as before, or from the heap and uncounted.
- * Errors:
- *   -EINVAL  handle does not denote a loaded object
- *   -ENOENT  there is no such interpreter, or it has no limit
- *   -EXDEV   the object allocates nothing, or elsewhere
- *   others   as hf_adopt() and hf_limit_add()
- * Frees: nothing.
- * Threads: safe; takes the dynamic loader's lock.
+ * Result: 0 or a negative errno; then the object allocates as before, or from the heap and
+ * uncounted. Errors: -EINVAL  handle does not denote a loaded object -ENOENT  there is no such
+ * interpreter, or it has no limit -EXDEV   the object allocates nothing, or elsewhere others   as
+ * hf_adopt() and hf_limit_add() Frees: nothing. Threads: safe; takes the dynamic loader's lock.
  * Fork: safe.
  * Signals: unsafe.
  * Since: 1.0

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ._crossing import share
     from ._executor import Executor, engine
     from ._inside import RemoteError
-    from ._memory import InterpreterMemory, memory
+    from ._interpreter_memory import InterpreterMemory, memory
     from ._prepare import prepare
     from ._replica import Replica
     from ._threads import BrokenInterpreters
@@ -44,11 +44,11 @@ from .._homefree import Message, Shared  # noqa: E402, they are there now
 _LAZY = {
     "BrokenInterpreters": "_threads",
     "Executor": "_executor",
-    "InterpreterMemory": "_memory",
+    "InterpreterMemory": "_interpreter_memory",
     "RemoteError": "_inside",
     "Replica": "_replica",
     "engine": "_executor",
-    "memory": "_memory",
+    "memory": "_interpreter_memory",
     "prepare": "_prepare",
     "share": "_crossing",
 }

@@ -456,8 +456,8 @@ def _check_memory(limit, interpreters):
         raise ValueError("memory_limit must be more than nothing")
     if engine() == "threads":
         raise RuntimeError(
-            "homefree.interpreters: in a free-threaded CPython an Executor has threads, which share "
-            "their memory: use homefree.limit() for a library"
+            "homefree.interpreters: in a free-threaded CPython an Executor has threads, which "
+            "share their memory: use homefree.limit() for a library"
         )
     return size
 

@@ -9,6 +9,7 @@
 #include <homefree/homefree.h>
 #include <pthread.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -576,6 +577,32 @@ START_TEST(test_which_objects)
 }
 END_TEST
 
+/* One without objects is of those that are added, in any number. */
+START_TEST(test_objects_may_come_later)
+{
+    struct hf_limit *limit;
+    char directory[64];
+    const struct hf_limit_options named = {.size = sizeof named, .name = "later"};
+    library = open_library(library_path);
+    ck_assert_int_eq(hf_limit_begin(&limit, NULL, MIB, &named), 0);
+    ck_assert_str_eq(state_of(limit).name, "later");
+    void *block = library.malloc(2 * MIB);
+    ck_assert_ptr_nonnull(block);
+    assert_used(limit, 0);
+    for (int i = 0; i < 40; i++) {
+        snprintf(directory, sizeof directory, "/no/such/directory/%d/", i);
+        ck_assert_int_eq(hf_limit_add(limit, directory), 0);
+    }
+    ck_assert_int_eq(hf_limit_add(limit, "/no/such/object.so"), -ENOENT);
+    ck_assert_int_eq(hf_limit_add(limit, library_path), 0);
+    ck_assert_ptr_null(library.malloc(2 * MIB));
+    library.free(block);
+    ck_assert_int_eq(hf_limit_end(limit), 0);
+    ck_assert_int_eq(hf_limit_begin(&limit, NULL, MIB, NULL), 0);
+    ck_assert_int_eq(hf_limit_end(limit), 0);
+}
+END_TEST
+
 /* As soon as it is adopted. */
 START_TEST(test_an_adopted_library)
 {
@@ -670,5 +697,6 @@ int main(int count, char **arguments)
         test_a_refused_realloc_leaves_the_block, test_a_limit_of_nothing_and_one_that_changes,
         test_a_callback_is_told_once, test_a_warning_refuses_nothing, test_a_callback_makes_room,
         test_many_threads_at_the_limit, test_it_ends_under_load, test_a_forked_child_has_the_limit,
-        test_which_objects, test_an_adopted_library, test_what_there_is, test_with_a_profile);
+        test_which_objects, test_objects_may_come_later, test_an_adopted_library,
+        test_what_there_is, test_with_a_profile);
 }
