@@ -16,12 +16,14 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 PyDoc_STRVAR(new_doc, "work_new(seats)\n--\n\n"
                       "A queue, as a capsule. seats: how many of those may work who work_sit().");
-PyDoc_STRVAR(start_doc, "work_start(work, group, index, setup)\n--\n\n"
-                        "Starts the thread on which an interpreter works; setup is bytes.");
+PyDoc_STRVAR(start_doc, "work_start(work, group, index, slot, setup)\n--\n\n"
+                        "Starts the thread on which an interpreter works; setup is bytes, and slot "
+                        "a number for work_overdue().");
 PyDoc_STRVAR(expect_doc, "work_expect(work)\n--\n\n"
                          "Counts a worker on a thread of this interpreter; returns the queue's "
                          "address, which is valid until work_left().");
@@ -41,9 +43,13 @@ PyDoc_STRVAR(take_doc,
              "the queue is closed and empty.");
 PyDoc_STRVAR(give_doc, "work_give(work, number, outcome, pickle, buffers)\n--\n\nAdds a result.");
 PyDoc_STRVAR(collect_doc,
-             "work_collect(work)\n--\n\n"
+             "work_collect(work, seconds)\n--\n\n"
              "All results that are there, at least one, which is waited for: a list of "
-             "(number, outcome, pickle, buffers); None once all workers are gone.");
+             "(number, outcome, pickle, buffers); None once all workers are gone. Empty if a task "
+             "has run for so long, if that is not 0.");
+PyDoc_STRVAR(overdue_doc, "work_overdue(work, seconds)\n--\n\n"
+                          "Gives up the workers whose tasks have run for so long, and which take "
+                          "no other one: a list of (slot, number).");
 PyDoc_STRVAR(withdraw_doc, "work_withdraw(work, number)\n--\n\n"
                            "Removes a task that nobody has taken. False if there is none.");
 PyDoc_STRVAR(clear_doc, "work_clear(work)\n--\n\n"
@@ -81,6 +87,7 @@ struct work {
     pthread_mutex_t lock;
     struct list tasks, results;
     struct index index;       /* of the tasks */
+    struct worker *running;   /* with threads of their own */
     unsigned workers;         /* threads that have not ended */
     unsigned seats;           /* that are free; who waits for one is a spare */
     pthread_cond_t freed;     /* a seat, or those who wait need none any more */
@@ -88,12 +95,30 @@ struct work {
     bool closed;
 };
 
+/* The queue's lock guards what changes. */
+struct worker {
+    struct work *work;
+    struct worker *next;
+    struct hf_interpreters *group;
+    int index, slot;
+    unsigned long long number; /* of its task; 0: none */
+    struct timespec since;
+    bool given_up;
+    Py_ssize_t size;
+    char setup[]; /* a pickle */
+};
+static _Thread_local struct worker *mine;
+
 /* ---- lists; the caller holds the lock ---- */
 
 static void list_open(struct list *list)
 {
+    pthread_condattr_t attributes;
     list->first = list->last = NULL;
-    pthread_cond_init(&list->arrived, NULL);
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&list->arrived, &attributes);
+    pthread_condattr_destroy(&attributes);
     list->waiting = 0;
 }
 
@@ -121,11 +146,14 @@ static void list_take(struct list *list, struct item *item)
     item->next = item->before = NULL;
 }
 
-static void list_wait(struct list *list, pthread_mutex_t *lock)
+/* until: NULL for as long as it takes. False: it is over. */
+static bool list_wait(struct list *list, pthread_mutex_t *lock, const struct timespec *until)
 {
     list->waiting++;
-    pthread_cond_wait(&list->arrived, lock);
+    const int error = until != NULL ? pthread_cond_timedwait(&list->arrived, lock, until)
+                                    : pthread_cond_wait(&list->arrived, lock);
     list->waiting--;
+    return error != ETIMEDOUT;
 }
 
 static void drop_items(struct item *items)
@@ -358,7 +386,23 @@ static struct item *next_task(struct work *work)
     take_task(work, item->number);
     if (item->number > work->taken)
         __atomic_store_n(&work->taken, item->number, __ATOMIC_RELAXED);
+    if (mine != NULL && mine->work == work) {
+        mine->number = item->number;
+        clock_gettime(CLOCK_MONOTONIC, &mine->since);
+    }
     return item;
+}
+
+/* Under the lock: one who waits for a seat may work. */
+static void free_seat(struct work *work)
+{
+    work->seats++;
+    pthread_cond_signal(&work->freed);
+}
+
+static bool is_given_up(const struct work *work)
+{
+    return mine != NULL && mine->work == work && mine->given_up;
 }
 
 static PyObject *work_take(PyObject *module, PyObject *capsule)
@@ -367,14 +411,15 @@ static PyObject *work_take(PyObject *module, PyObject *capsule)
     if (work == NULL)
         return NULL;
     pthread_mutex_lock(&work->lock);
-    struct item *item = next_task(work);
-    const bool ended = item == NULL && work->closed;
+    const bool given_up = is_given_up(work);
+    struct item *item = given_up ? NULL : next_task(work);
+    const bool ended = given_up || (item == NULL && work->closed);
     pthread_mutex_unlock(&work->lock);
     if (item == NULL && !ended) {
         Py_BEGIN_ALLOW_THREADS
         pthread_mutex_lock(&work->lock);
         while ((item = next_task(work)) == NULL && !work->closed)
-            list_wait(&work->tasks, &work->lock);
+            (void)list_wait(&work->tasks, &work->lock, NULL);
         pthread_mutex_unlock(&work->lock);
         Py_END_ALLOW_THREADS
     }
@@ -401,29 +446,127 @@ static PyObject *work_give(PyObject *module, PyObject *arguments)
     if (item == NULL)
         return NULL;
     pthread_mutex_lock(&work->lock);
-    list_add(&work->results, item);
-    if (outcome == RETIRED) {
-        work->seats++;
-        pthread_cond_signal(&work->freed);
+    const bool given_up = is_given_up(work);
+    if (!given_up) {
+        if (mine != NULL && mine->work == work)
+            mine->number = 0;
+        list_add(&work->results, item);
+        if (outcome == RETIRED)
+            free_seat(work);
     }
     pthread_mutex_unlock(&work->lock);
+    if (given_up)
+        drop_items(item);
     Py_INCREF(Py_None);
     return Py_None;
 }
 
-static PyObject *work_collect(PyObject *module, PyObject *capsule)
+/* ---- time ---- */
+
+static struct timespec later(struct timespec from, double seconds)
 {
-    struct work *work = work_of(capsule);
+    enum { SECOND = 1000000000 };
+    const long whole = (long)seconds;
+    from.tv_sec += whole;
+    from.tv_nsec += (long)((seconds - (double)whole) * SECOND);
+    if (from.tv_nsec >= SECOND) {
+        from.tv_sec++;
+        from.tv_nsec -= SECOND;
+    }
+    return from;
+}
+
+static bool is_before(const struct timespec *one, const struct timespec *other)
+{
+    return one->tv_sec != other->tv_sec ? one->tv_sec < other->tv_sec
+                                        : one->tv_nsec < other->tv_nsec;
+}
+
+/* When the first task will have run for so long; one that begins later ends later. Under the lock.
+ */
+static struct timespec first_end(const struct work *work, double seconds)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    struct timespec first = later(now, seconds);
+    for (const struct worker *worker = work->running; worker != NULL; worker = worker->next) {
+        const struct timespec end = later(worker->since, seconds);
+        if (worker->number != 0 && is_before(&end, &first))
+            first = end;
+    }
+    return first;
+}
+
+/* Under the lock: the first worker whose task has run for so long counts no longer. */
+static struct worker *give_up(struct work *work, double seconds)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    for (struct worker **link = &work->running; *link != NULL; link = &(*link)->next) {
+        struct worker *worker = *link;
+        const struct timespec end = later(worker->since, seconds);
+        if (worker->number == 0 || is_before(&now, &end))
+            continue;
+        *link = worker->next;
+        worker->given_up = true;
+        work->workers--;
+        free_seat(work);
+        return worker;
+    }
+    return NULL;
+}
+
+static PyObject *work_overdue(PyObject *module, PyObject *arguments)
+{
+    PyObject *capsule;
+    double seconds;
+    struct work *work;
+    (void)module;
+    if (!PyArg_ParseTuple(arguments, "Od:work_overdue", &capsule, &seconds) ||
+        (work = work_of(capsule)) == NULL)
+        return NULL;
+    PyObject *list = PyList_New(0);
+    for (bool more = true; list != NULL && more;) {
+        int slot = 0;
+        unsigned long long number = 0;
+        pthread_mutex_lock(&work->lock);
+        const struct worker *worker = give_up(work, seconds);
+        more = worker != NULL;
+        if (more) {
+            slot = worker->slot;
+            number = worker->number;
+        }
+        pthread_mutex_unlock(&work->lock);
+        PyObject *row = more ? Py_BuildValue("iK", slot, number) : NULL;
+        if (more && (row == NULL || PyList_Append(list, row) != 0))
+            Py_CLEAR(list);
+        Py_XDECREF(row);
+    }
+    return list;
+}
+
+static PyObject *work_collect(PyObject *module, PyObject *arguments)
+{
+    PyObject *capsule;
+    double seconds;
+    struct work *work;
     struct item *items;
-    if (work == NULL)
+    bool ended = false, in_time = true;
+    if (!PyArg_ParseTuple(arguments, "Od:work_collect", &capsule, &seconds) ||
+        (work = work_of(capsule)) == NULL)
         return NULL;
     Py_BEGIN_ALLOW_THREADS
     pthread_mutex_lock(&work->lock);
-    while ((items = list_all(&work->results)) == NULL && (work->workers != 0 || !work->closed))
-        list_wait(&work->results, &work->lock);
+    while ((items = list_all(&work->results)) == NULL && in_time &&
+           !(ended = work->workers == 0 && work->closed)) {
+        struct timespec until = {0};
+        if (seconds > 0)
+            until = first_end(work, seconds);
+        in_time = list_wait(&work->results, &work->lock, seconds > 0 ? &until : NULL);
+    }
     pthread_mutex_unlock(&work->lock);
     Py_END_ALLOW_THREADS
-    if (items == NULL) {
+    if (ended) {
         Py_INCREF(Py_None);
         return Py_None;
     }
@@ -500,14 +643,6 @@ static PyObject *work_close(PyObject *module, PyObject *capsule)
 
 /* ---- the workers ---- */
 
-struct worker {
-    struct work *work;
-    struct hf_interpreters *group;
-    int index;
-    Py_ssize_t size;
-    char setup[]; /* a pickle */
-};
-
 /* Adds a result without a pickle: the text of what went wrong. The caller is attached if `error` is
  * NULL: then the text is that of the exception that is set. */
 static void report_broken(struct work *work, const char *error)
@@ -542,14 +677,24 @@ static void report_broken(struct work *work, const char *error)
     Py_XDECREF(trace);
 }
 
-/* Counts a worker out, and lets go of the queue. */
-static void leave(struct work *work)
+/* Counts a worker out, unless it was given up, and lets go of the queue. worker: NULL for one that
+ * is on another's thread. */
+static void leave(struct work *work, struct worker *worker)
 {
     pthread_mutex_lock(&work->lock);
-    work->workers--;
+    if (worker == NULL) {
+        work->workers--;
+    } else if (!worker->given_up) {
+        struct worker **link = &work->running;
+        while (*link != worker)
+            link = &(*link)->next;
+        *link = worker->next;
+        work->workers--;
+    }
     pthread_cond_broadcast(&work->results.arrived);
     pthread_cond_broadcast(&work->freed);
     pthread_mutex_unlock(&work->lock);
+    hf_free(worker);
     let_go(work);
 }
 
@@ -564,8 +709,12 @@ static void work_inside(const struct worker *worker)
     PyObject *result = inside != NULL ? PyObject_CallMethod(inside, "work", "Oy#", capsule,
                                                             worker->setup, worker->size)
                                       : NULL;
-    if (result == NULL)
+    pthread_mutex_lock(&worker->work->lock);
+    const bool given_up = worker->given_up;
+    pthread_mutex_unlock(&worker->work->lock);
+    if (result == NULL && !given_up)
         report_broken(worker->work, NULL);
+    PyErr_Clear();
     Py_XDECREF(result);
     Py_XDECREF(inside);
     Py_XDECREF(capsule);
@@ -573,7 +722,7 @@ static void work_inside(const struct worker *worker)
 
 static void *run_worker(void *argument)
 {
-    struct worker *worker = argument;
+    struct worker *worker = mine = argument;
     struct work *work = worker->work;
     struct hf_session *session;
     int error = hf_session_begin(&session, worker->group, worker->index, -1);
@@ -588,8 +737,7 @@ static void *run_worker(void *argument)
     }
     if (error != 0)
         report_broken(work, strerror(-error));
-    hf_free(worker);
-    leave(work);
+    leave(work, worker);
     return NULL;
 }
 
@@ -598,10 +746,11 @@ static PyObject *work_start(PyObject *module, PyObject *arguments)
     PyObject *capsule, *group;
     const char *setup;
     Py_ssize_t size;
-    int index;
+    int index, slot;
     struct work *work;
     (void)module;
-    if (!PyArg_ParseTuple(arguments, "OOiy#:work_start", &capsule, &group, &index, &setup, &size) ||
+    if (!PyArg_ParseTuple(arguments, "OOiiy#:work_start", &capsule, &group, &index, &slot, &setup,
+                          &size) ||
         (work = work_of(capsule)) == NULL)
         return NULL;
     void *pointer = PyCapsule_GetPointer(group, homefree_group_name);
@@ -610,10 +759,13 @@ static PyObject *work_start(PyObject *module, PyObject *arguments)
     struct worker *worker = hf_malloc(sizeof *worker + (size_t)size);
     if (worker == NULL)
         return PyErr_NoMemory();
-    *worker = (struct worker){work, pointer, index, size};
+    *worker =
+        (struct worker){.work = work, .group = pointer, .index = index, .slot = slot, .size = size};
     memcpy(worker->setup, setup, (size_t)size);
     take_hold(work);
     pthread_mutex_lock(&work->lock);
+    worker->next = work->running;
+    work->running = worker;
     work->workers++;
     pthread_mutex_unlock(&work->lock);
     pthread_t thread;
@@ -623,8 +775,7 @@ static PyObject *work_start(PyObject *module, PyObject *arguments)
         Py_INCREF(Py_None);
         return Py_None;
     }
-    leave(work);
-    hf_free(worker);
+    leave(work, worker);
     errno = error;
     return PyErr_SetFromErrno(PyExc_OSError);
 }
@@ -668,7 +819,7 @@ static PyObject *work_left(PyObject *module, PyObject *arguments)
         return NULL;
     if (why != NULL)
         report_broken(work, why);
-    leave(work);
+    leave(work, NULL);
     Py_INCREF(Py_None);
     return Py_None;
 }
@@ -692,7 +843,8 @@ PyMethodDef homefree_work_methods[] = {
     {"work_put", work_put, METH_VARARGS, put_doc},
     {"work_take", work_take, METH_O, take_doc},
     {"work_give", work_give, METH_VARARGS, give_doc},
-    {"work_collect", work_collect, METH_O, collect_doc},
+    {"work_collect", work_collect, METH_VARARGS, collect_doc},
+    {"work_overdue", work_overdue, METH_VARARGS, overdue_doc},
     {"work_taken", work_taken, METH_O, taken_doc},
     {"work_withdraw", work_withdraw, METH_VARARGS, withdraw_doc},
     {"work_clear", work_clear, METH_O, clear_doc},

@@ -60,6 +60,10 @@ def in_a_thread():
     thread.join()
     return found[0]
 
+def waste_a_little():
+    one = [bytearray(10 * MIB)]
+    one.append(one)
+
 def drop():
     kept.clear()
 
@@ -242,6 +246,28 @@ except RuntimeError as why:
 for executor in limits:
     executor.shutdown()
 Executor(1, memory_limit="1G").shutdown()
+"""
+        )
+
+
+class Replaced(Program):
+    def test_one_that_keeps_too_much_is_replaced(self):
+        self.fine(
+            """
+with Executor(1, max_memory_per_child="40M") as executor:
+    found = []
+    for _ in range(9):
+        executor.submit(keep, 10 * MIB).result()
+        found.append(executor.submit(where).result())
+    assert len(set(found)) >= 3 and found == sorted(found), found
+    number = executor.submit(where).result()
+    for _ in range(20):
+        executor.submit(waste_a_little).result()
+    assert executor.submit(where).result() == number
+with Executor(1, max_memory_per_child="60M", memory_limit="50M") as executor:
+    number = executor.submit(where).result()
+    assert refused(executor, keep, 55 * MIB)
+    assert executor.submit(where).result() == number
 """
         )
 

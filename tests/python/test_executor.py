@@ -73,6 +73,20 @@ def wait_for_lines(path, count):
 def names(frame):
     return [frame.f_code.co_name, *names(frame.f_back)] if frame else []
 
+def spin():
+    while True:
+        pass
+
+def read(descriptor):
+    return os.read(descriptor, 1)
+
+def patiently(executor, function, *arguments):
+    while True:
+        try:
+            return executor.submit(function, *arguments).result()
+        except TimeoutError:  # its interpreter was still importing
+            pass
+
 def own_frames():
     (frame,) = sys._current_frames().values()
     return [frame.f_code.co_name]
@@ -346,6 +360,54 @@ executor.shutdown()
 """
         )
 
+    @own_gil
+    def test_a_task_that_runs_too_long_is_interrupted(self):
+        self.fine(
+            """
+with Executor(2, task_time_limit=1) as executor:
+    for _ in range(2):
+        futures = [executor.submit(spin) for _ in range(3)]
+        for future in futures:
+            try:
+                future.result()
+            except TimeoutError as error:
+                assert "1.0 seconds" in str(error), error
+            else:
+                raise AssertionError
+        assert patiently(executor, cube, 3) == 27
+with Executor(1, task_time_limit=1, max_tasks_per_child=1) as executor:
+    assert {patiently(executor, begun) for _ in range(3)} == {0}
+"""
+        )
+
+    @own_gil
+    def test_one_that_is_stuck_in_c_is_replaced(self):
+        self.fine(
+            """
+inside, outside = os.pipe()
+with Executor(1, task_time_limit=1) as executor:
+    try:
+        executor.submit(read, inside).result()
+    except TimeoutError:
+        pass
+    else:
+        raise AssertionError
+    assert patiently(executor, where) > 0
+    assert patiently(executor, cube, 3) == 27
+os.write(outside, b"x")
+"""
+        )
+
+    @own_gil
+    def test_a_task_in_time_has_its_result(self):
+        self.fine(
+            """
+with Executor(2, task_time_limit=1000) as executor:
+    assert list(executor.map(cube, range(200))) == [n ** 3 for n in range(200)]
+    assert len({executor.submit(where).result() for _ in range(100)}) <= 2
+"""
+        )
+
     def test_ends_without_shutdown(self):
         for end in ("", "del executor", "sys.exit(0)"):
             self.fine(
@@ -417,7 +479,12 @@ for arguments, error in (((0,), ValueError), ((-1,), ValueError), ((5000,), Valu
 for keywords, error in (({"initializer": 5}, TypeError),
                         ({"max_tasks_per_child": 0}, ValueError),
                         ({"max_tasks_per_child": 2.0}, TypeError),
-                        ({"max_tasks_per_child": True}, TypeError)):
+                        ({"max_tasks_per_child": True}, TypeError),
+                        ({"task_time_limit": 0}, ValueError),
+                        ({"task_time_limit": float("nan")}, ValueError),
+                        ({"task_time_limit": "1"}, TypeError),
+                        ({"max_memory_per_child": 0}, ValueError),
+                        ({"memory_limit": []}, TypeError)):
     try:
         Executor(1, **keywords)
     except error:

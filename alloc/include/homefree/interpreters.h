@@ -378,13 +378,11 @@ typedef int hf_interpreter_memory_visitor(void *context,
  * Tells what memory each living interpreter has: the main one, those of groups, and those that
  * others have made and that are known (hf_interpreters_hold()).
  *
- * Not counted are arenas that interpreters other than the main one got before
- * hf_python_install(); in the main interpreter and those of others, blocks of more than 512 bytes;
- * without a limit, NumPy's arrays; what C code allocates, but for objects of
- * hf_interpreters_limit_object();
- * the RAW domain of Python's, from which NumPy's arrays come from 2.5 on where the heap does not
- * serve them; threads' stacks, code and data of modules; and what allocators other than the heap
- * have. Blocks of at most 32 KiB count as resident. With HF_ENGINE_THREADS there is the main
+ * Not counted are arenas that interpreters other than the main one got before hf_python_install();
+ * in the main interpreter and those of others, blocks of more than 512 bytes; without a limit,
+ * NumPy's arrays; what C code allocates, but for objects of hf_interpreters_limit_object(); the RAW
+ * domain of Python's; threads' stacks, code and data of modules; and what allocators other than the
+ * heap have. Blocks of at most 32 KiB count as resident. With HF_ENGINE_THREADS there is the main
  * interpreter alone, of which nothing is known.
  *
  * Parameters:
@@ -426,15 +424,19 @@ HF_API int hf_interpreters_limit(int64_t interpreter, uint64_t bytes);
 /*
  * Lets what a loaded object allocates, from now on, count for an interpreter that has a limit. The
  * object is adopted (homefree/adopt.h) and is the interpreter's alone, as a private copy is.
- * Executors call it for each private copy that is not a library.
+ * Executors call it for each private copy.
  *
  * Parameters:
  *   interpreter  in: CPython's number for it (hf_interpreter_current())
  *   handle       in: from dlopen()
- * Result: 0 or a negative errno; then the object allocates as before, or from the heap and
- * uncounted. Errors: -EINVAL  handle does not denote a loaded object -ENOENT  there is no such
- * interpreter, or it has no limit -EXDEV   the object allocates nothing, or elsewhere others   as
- * hf_adopt() and hf_limit_add() Frees: nothing. Threads: safe; takes the dynamic loader's lock.
+ * Result: 0 or a negative errno; then nothing that it allocates counts.
+ * Errors:
+ *   -EINVAL  handle does not denote a loaded object
+ *   -ENOENT  there is no such interpreter, or it was made without memory_limit
+ *   -EXDEV   the object allocates nothing
+ *   others   as hf_adopt() and hf_limit_add()
+ * Frees: nothing.
+ * Threads: safe; takes the dynamic loader's lock.
  * Fork: safe.
  * Signals: unsafe.
  * Since: 1.0

@@ -107,15 +107,17 @@ class _Future(concurrent.futures.Future):
 class _Queue:
     """What an executor and the thread that collects share."""
 
-    def __init__(self, count, setup, most=None, **options):
-        """setup: of _setup(). most: how many tasks an interpreter does before a new one takes its
-        place. options: of _group()."""
-        self.count, self.setup, self.most = count, setup, most
+    def __init__(self, count, setup, turn=None, seconds=0, **options):
+        """setup: of _setup(). turn: how many tasks an interpreter does, -1 for any number, and how
+        much memory it keeps, 0 for any, before a new one takes its place; None: none ever does.
+        seconds: for how long a task may run; 0: for ever. options: of _group()."""
+        self.count, self.setup, self.turn, self.seconds = count, setup, turn, seconds
         self.options = options
         # One for all workers, or one for each, if new ones take their places: None where there is
         # none, False while it is made.
         self.groups = []
         self.owed = self.spares = 0  # of those: not made yet; made, and nobody has retired for them
+        self.nearly = set()  # indices of those that will retire soon
         self.closed = False
         self.work = _homefree.work_new(count)
         self.futures = {}
@@ -129,14 +131,14 @@ class _Queue:
     def make(self):
         """Makes the interpreters."""
         try:
-            while len(self.groups) < (1 if self.most is None else self.count):
+            while len(self.groups) < (1 if self.turn is None else self.count):
                 self.groups.append(self._group())
         except BaseException:
             self._end()
             raise
 
     def _group(self):
-        return _group(self.count if self.most is None else 1, **self.options)
+        return _group(self.count if self.turn is None else 1, **self.options)
 
     def _end(self):
         for group in self.groups:
@@ -159,16 +161,22 @@ class _Queue:
             raise
 
     def _begin(self, index):
-        alone = self.most is not None
-        setup = pickle.dumps((*self.setup, (index, self.most) if alone else None), 5)
+        alone = self.turn is not None
+        setup = pickle.dumps((*self.setup, (index, *self.turn) if alone else None), 5)
         group, place = (self.groups[index], 0) if alone else (self.groups[0], index)
-        _homefree.work_start(self.work, group, place, setup)
+        _homefree.work_start(self.work, group, place, index, setup)
 
-    def _retire(self, index):
-        """An interpreter has done as many tasks as it may; a spare one works already."""
+    def _retire(self, index, patience=10_000):
+        """An interpreter has done what it may. A spare one works already, unless it was not known
+        before that this one would retire."""
+        if index in self.nearly:
+            self.nearly.remove(index)
+        else:
+            self.owed += 1
         self.spares -= 1
         group, self.groups[index] = self.groups[index], None
-        self._aside(_homefree.interpreters_end, group, 10_000)
+        self._aside(_homefree.interpreters_end, group, patience)
+        self._renew()
 
     def _renew(self):
         """Makes what is to take the places of those that retire, one ahead of its time."""
@@ -264,10 +272,11 @@ class _Queue:
     def _complete(self, number, outcome, pickled, buffers):
         if outcome in (NEARLY, RETIRED):
             if outcome == NEARLY:
+                self.nearly.add(number)
                 self.owed += 1
+                self._renew()
             else:
                 self._retire(number)
-            self._renew()
             return
         if outcome == BROKEN:
             self._break(f"an interpreter is lost: {bytes(pickled).decode('utf-8', 'replace')}")
@@ -287,16 +296,27 @@ class _Queue:
 
     def _results(self):
         try:
-            return _homefree.work_collect(self.work)
+            return _homefree.work_collect(self.work, self.seconds)
         except MemoryError:
             self._break("there was no memory for results")
             return []
+
+    def _give_up(self):
+        """Tasks that run for too long are interrupted, and new interpreters take the places."""
+        for index, number in _homefree.work_overdue(self.work, self.seconds):
+            future = self.futures.pop(number, None)
+            if future is not None:
+                error = TimeoutError(f"the task ran for more than {self.seconds} seconds")
+                settle(future.set_exception, error)
+            self._retire(index, 0)
 
     def _collect(self):
         while (results := self._results()) is not None:
             for result in results:
                 self._complete(*result)
             results = result = None
+            if self.seconds != 0:
+                self._give_up()
         if self.futures:
             self._break("its interpreters have ended")
         # One of them may have the last reference to its interpreter, which it then ends.
@@ -446,20 +466,30 @@ def _check_tasks(most, interpreters):
         raise TypeError("max_tasks_per_child and interpreters exclude each other")
 
 
-def _check_memory(limit, interpreters):
-    if limit is None:
-        return 0
-    if interpreters is not None:
-        raise TypeError("memory_limit and interpreters exclude each other")
+def _check_memory(name, limit):
     size = bytes_of(limit)
     if size == 0:
-        raise ValueError("memory_limit must be more than nothing")
-    if engine() == "threads":
-        raise RuntimeError(
-            "homefree.interpreters: in a free-threaded CPython an Executor has threads, which "
-            "share their memory: use homefree.limit() for a library"
-        )
+        raise ValueError(f"{name} must be more than nothing")
     return size
+
+
+def _check_limits(interpreters, **limits):
+    for name in (name for name, limit in limits.items() if limit is not None):
+        if interpreters is not None:
+            raise TypeError(f"{name} and interpreters exclude each other")
+        if engine() == "threads":
+            raise RuntimeError(
+                f"homefree.interpreters: there is no {name} in a free-threaded CPython, where an "
+                "Executor has threads that share their memory; homefree.limit() limits a library"
+            )
+
+
+def _check_seconds(seconds):
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)):
+        raise TypeError(f"task_time_limit must be seconds, not {type(seconds).__name__}")
+    if not 0 < seconds < 1e9:
+        raise ValueError(f"task_time_limit must be more than nothing, not {seconds}")
+    return float(seconds)
 
 
 def _not_started(error):
@@ -494,8 +524,16 @@ class Executor(concurrent.futures.Executor):
     memory_limit: bytes, or text such as "1G", that each interpreter may have, as limit() takes it.
     A task that asks for more gets a MemoryError, which its future has; the other interpreters and
     this one go on, and so does that interpreter, with what its tasks have kept. memory() says what
-    counts; "unlimited" only counts. Interpreters take up to 64 limits, together with limit(). A
-    RuntimeError in a free-threaded CPython.
+    counts; "unlimited" only counts. Interpreters take up to 64 limits, together with limit().
+
+    max_memory_per_child: a size as well; an interpreter that has more when a task is done is
+    replaced by a new one.
+
+    task_time_limit: seconds. A task that runs for longer gets a TimeoutError; SystemExit is raised
+    in what it runs, and a new interpreter takes the place. One that is stuck in C is left alone: it
+    ends when that returns, which the end of the program waits for, ten seconds at most.
+
+    These three are a RuntimeError in a free-threaded CPython.
 
     In a free-threaded CPython calls run on threads of this interpreter. Nothing is pickled:
     functions, arguments and results are the caller's own objects, and modules and their globals are
@@ -517,6 +555,8 @@ class Executor(concurrent.futures.Executor):
         name_crashes: bool = False,
         max_tasks_per_child: int | None = None,
         memory_limit: int | str | None = None,
+        max_memory_per_child: int | str | None = None,
+        task_time_limit: float | None = None,
     ) -> None:
         if interpreters is not None:
             interpreters = _idle(interpreters, max_workers)
@@ -530,7 +570,19 @@ class Executor(concurrent.futures.Executor):
         if initializer is not None and not callable(initializer):
             raise TypeError("initializer must be callable")
         _check_tasks(max_tasks_per_child, interpreters)
-        most = _check_memory(memory_limit, interpreters)
+        most = keeps = seconds = 0
+        if memory_limit is not None:
+            most = _check_memory("memory_limit", memory_limit)
+        if max_memory_per_child is not None:
+            keeps = _check_memory("max_memory_per_child", max_memory_per_child)
+        if task_time_limit is not None:
+            seconds = _check_seconds(task_time_limit)
+        _check_limits(
+            interpreters,
+            memory_limit=memory_limit,
+            max_memory_per_child=max_memory_per_child,
+            task_time_limit=task_time_limit,
+        )
         self._queue = self._threads = None
         if engine() == "threads" and interpreters is None:
             install()
@@ -546,8 +598,14 @@ class Executor(concurrent.futures.Executor):
         see_own_frames()
         install()
         _warm_pickle()
+        turn = max_tasks_per_child or -1, keeps
         queue = _Queue(
-            max_workers, setup, max_tasks_per_child, name_crashes=name_crashes, memory_limit=most
+            max_workers,
+            setup,
+            turn if turn != (-1, 0) or seconds != 0 else None,
+            seconds,
+            name_crashes=name_crashes,
+            memory_limit=most or (bytes_of(None) if keeps != 0 else 0),
         )
         if interpreters is None:
             queue.make()

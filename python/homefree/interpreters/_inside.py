@@ -163,16 +163,26 @@ def _let_go(error, most):
         error.add_note(f"homefree.interpreters: the interpreter may have {most} bytes")
 
 
+def _keeps_more(most):
+    """Whether this interpreter has more memory than that when no task runs."""
+    if _homefree.interpreter_limit(most) != 0:
+        _homefree.interpreter_limit(_ANY)
+        gc.collect()
+    more = _homefree.interpreter_limit(most) != 0
+    _homefree.interpreter_limit(_ANY)
+    return more
+
+
 def work(queue, setup):
     """Does the tasks of a queue until it is closed, or as many as it may. setup: the pickle of
     (main module, path, the pickle of (initializer, arguments) or None, the memory that it may have,
-    0 for any, (index, how many) or None). With an index it waits for a seat first: it may have been
-    made ahead of its time, and matters, also if it could not begin, once another one has
-    retired."""
+    0 for any, (index, how many, how much memory it may keep, 0 for any) or None). With an index it
+    waits for a seat first: it may have been made ahead of its time, and matters, also if it could
+    not begin, once another one has retired."""
     global _main
     take, give = _homefree.work_take, _homefree.work_give
     _main, sys.path[:], initializer, most, turn = pickle.loads(setup)
-    index, left = turn or (None, -1)
+    index, left, keeps = turn or (None, -1, 0)
     failed = None
     if initializer is not None:
         try:
@@ -223,4 +233,6 @@ def work(queue, setup):
             gc.collect()
         if _replicas:
             sweep()
+        if keeps != 0 and _keeps_more(keeps):
+            break
     give(queue, index, RETIRED, b"", [])
