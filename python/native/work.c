@@ -9,6 +9,7 @@
  * waits is detached. A forked child leaves the queues of its parent alone.
  */
 #include "python/native/crossing.h"
+#include "python/native/work_items.h"
 
 #include <errno.h>
 #include <homefree/homefree.h>
@@ -59,28 +60,6 @@ PyDoc_STRVAR(close_doc, "work_close(work)\n--\n\n"
 
 static const char work_name[] = "homefree.work";
 
-struct item {
-    struct item *next, *before;
-    struct item *same; /* in the same bucket of the index */
-    unsigned long long number;
-    int outcome;
-    struct homefree_message *message;
-    char name[]; /* of a task, for hf_session_name() */
-};
-
-struct list {
-    struct item *first, *last;
-    pthread_cond_t arrived;
-    unsigned waiting;
-};
-
-/* Finds a task by its number. Numbers follow each other, so the buckets are filled evenly. */
-struct index {
-    struct item **buckets;  /* `few`, or a block */
-    size_t capacity, count; /* capacity: a power of two */
-    struct item *few[64];
-};
-
 struct work {
     size_t holders;
     pid_t owner; /* the process; a forked child has only a copy */
@@ -109,125 +88,6 @@ struct worker {
 };
 static _Thread_local struct worker *mine;
 
-/* ---- lists; the caller holds the lock ---- */
-
-static void list_open(struct list *list)
-{
-    pthread_condattr_t attributes;
-    list->first = list->last = NULL;
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&list->arrived, &attributes);
-    pthread_condattr_destroy(&attributes);
-    list->waiting = 0;
-}
-
-static void list_add(struct list *list, struct item *item)
-{
-    item->next = NULL;
-    item->before = list->last;
-    *(list->last != NULL ? &list->last->next : &list->first) = item;
-    list->last = item;
-    if (list->waiting != 0)
-        pthread_cond_signal(&list->arrived);
-}
-
-static struct item *list_all(struct list *list)
-{
-    struct item *items = list->first;
-    list->first = list->last = NULL;
-    return items;
-}
-
-static void list_take(struct list *list, struct item *item)
-{
-    *(item->before != NULL ? &item->before->next : &list->first) = item->next;
-    *(item->next != NULL ? &item->next->before : &list->last) = item->before;
-    item->next = item->before = NULL;
-}
-
-/* until: NULL for as long as it takes. False: it is over. */
-static bool list_wait(struct list *list, pthread_mutex_t *lock, const struct timespec *until)
-{
-    list->waiting++;
-    const int error = until != NULL ? pthread_cond_timedwait(&list->arrived, lock, until)
-                                    : pthread_cond_wait(&list->arrived, lock);
-    list->waiting--;
-    return error != ETIMEDOUT;
-}
-
-static void drop_items(struct item *items)
-{
-    while (items != NULL) {
-        struct item *next = items->next;
-        homefree_message_drop(items->message);
-        hf_free(items);
-        items = next;
-    }
-}
-
-/* ---- the index; the caller holds the lock ---- */
-
-static void index_open(struct index *index)
-{
-    index->buckets = index->few;
-    index->capacity = sizeof index->few / sizeof index->few[0];
-}
-
-static void index_close(struct index *index)
-{
-    if (index->buckets != index->few)
-        hf_free(index->buckets);
-}
-
-/* Links the tasks of a list to larger buckets. Without memory for them, chains are longer. */
-static void index_grow(struct index *index, const struct list *tasks)
-{
-    struct item **buckets = hf_calloc(index->capacity * 4, sizeof *buckets);
-    if (buckets == NULL)
-        return;
-    index_close(index);
-    index->buckets = buckets;
-    index->capacity *= 4;
-    for (struct item *item = tasks->first; item != NULL; item = item->next) {
-        struct item **bucket = &buckets[item->number & (index->capacity - 1)];
-        item->same = *bucket;
-        *bucket = item;
-    }
-}
-
-static void add_task(struct work *work, struct item *item)
-{
-    if (work->index.count++ >= work->index.capacity)
-        index_grow(&work->index, &work->tasks);
-    struct item **link = &work->index.buckets[item->number & (work->index.capacity - 1)];
-    item->same = *link;
-    *link = item;
-    list_add(&work->tasks, item);
-}
-
-/* Takes a task out of the queue; NULL if there is none with that number. */
-static struct item *take_task(struct work *work, unsigned long long number)
-{
-    struct item **link = &work->index.buckets[number & (work->index.capacity - 1)];
-    while (*link != NULL && (*link)->number != number)
-        link = &(*link)->same;
-    struct item *item = *link;
-    if (item == NULL)
-        return NULL;
-    *link = item->same;
-    work->index.count--;
-    list_take(&work->tasks, item);
-    return item;
-}
-
-static struct item *take_all_tasks(struct work *work)
-{
-    memset(work->index.buckets, 0, work->index.capacity * sizeof(struct item *));
-    work->index.count = 0;
-    return list_all(&work->tasks);
-}
-
 /* ---- the queue ---- */
 
 static void take_hold(struct work *work)
@@ -239,9 +99,9 @@ static void let_go(struct work *work)
 {
     if (__atomic_sub_fetch(&work->holders, 1, __ATOMIC_ACQ_REL) != 0 || work->owner != getpid())
         return;
-    drop_items(work->tasks.first);
-    drop_items(work->results.first);
-    index_close(&work->index);
+    homefree_items_drop(work->tasks.first);
+    homefree_items_drop(work->results.first);
+    homefree_index_close(&work->index);
     pthread_cond_destroy(&work->tasks.arrived);
     pthread_cond_destroy(&work->results.arrived);
     pthread_cond_destroy(&work->freed);
@@ -288,9 +148,9 @@ static PyObject *work_new(PyObject *module, PyObject *number)
     pthread_cond_init(&work->freed, NULL);
     work->owner = getpid();
     pthread_mutex_init(&work->lock, NULL);
-    list_open(&work->tasks);
-    list_open(&work->results);
-    index_open(&work->index);
+    homefree_list_open(&work->tasks);
+    homefree_list_open(&work->results);
+    homefree_index_open(&work->index);
     return capsule_of(work);
 }
 
@@ -348,10 +208,10 @@ static PyObject *work_put(PyObject *module, PyObject *arguments)
     pthread_mutex_lock(&work->lock);
     const bool closed = work->closed;
     if (!closed)
-        add_task(work, item);
+        homefree_index_add(&work->index, &work->tasks, item);
     pthread_mutex_unlock(&work->lock);
     if (closed)
-        drop_items(item);
+        homefree_items_drop(item);
     return PyBool_FromLong(!closed);
 }
 
@@ -383,7 +243,7 @@ static struct item *next_task(struct work *work)
     struct item *item = work->tasks.first;
     if (item == NULL)
         return NULL;
-    take_task(work, item->number);
+    homefree_index_take(&work->index, &work->tasks, item->number);
     if (item->number > work->taken)
         __atomic_store_n(&work->taken, item->number, __ATOMIC_RELAXED);
     if (mine != NULL && mine->work == work) {
@@ -419,7 +279,7 @@ static PyObject *work_take(PyObject *module, PyObject *capsule)
         Py_BEGIN_ALLOW_THREADS
         pthread_mutex_lock(&work->lock);
         while ((item = next_task(work)) == NULL && !work->closed)
-            (void)list_wait(&work->tasks, &work->lock, NULL);
+            (void)homefree_list_wait(&work->tasks, &work->lock, NULL);
         pthread_mutex_unlock(&work->lock);
         Py_END_ALLOW_THREADS
     }
@@ -450,13 +310,13 @@ static PyObject *work_give(PyObject *module, PyObject *arguments)
     if (!given_up) {
         if (mine != NULL && mine->work == work)
             mine->number = 0;
-        list_add(&work->results, item);
+        homefree_list_add(&work->results, item);
         if (outcome == RETIRED)
             free_seat(work);
     }
     pthread_mutex_unlock(&work->lock);
     if (given_up)
-        drop_items(item);
+        homefree_items_drop(item);
     Py_INCREF(Py_None);
     return Py_None;
 }
@@ -557,12 +417,12 @@ static PyObject *work_collect(PyObject *module, PyObject *arguments)
         return NULL;
     Py_BEGIN_ALLOW_THREADS
     pthread_mutex_lock(&work->lock);
-    while ((items = list_all(&work->results)) == NULL && in_time &&
+    while ((items = homefree_list_all(&work->results)) == NULL && in_time &&
            !(ended = work->workers == 0 && work->closed)) {
         struct timespec until = {0};
         if (seconds > 0)
             until = first_end(work, seconds);
-        in_time = list_wait(&work->results, &work->lock, seconds > 0 ? &until : NULL);
+        in_time = homefree_list_wait(&work->results, &work->lock, seconds > 0 ? &until : NULL);
     }
     pthread_mutex_unlock(&work->lock);
     Py_END_ALLOW_THREADS
@@ -579,7 +439,7 @@ static PyObject *work_collect(PyObject *module, PyObject *arguments)
             Py_CLEAR(list);
         Py_XDECREF(values);
     }
-    drop_items(items);
+    homefree_items_drop(items);
     return list;
 }
 
@@ -593,9 +453,9 @@ static PyObject *work_withdraw(PyObject *module, PyObject *arguments)
         (work = work_of(capsule)) == NULL)
         return NULL;
     pthread_mutex_lock(&work->lock);
-    struct item *item = take_task(work, number);
+    struct item *item = homefree_index_take(&work->index, &work->tasks, number);
     pthread_mutex_unlock(&work->lock);
-    drop_items(item);
+    homefree_items_drop(item);
     return PyBool_FromLong(item != NULL);
 }
 
@@ -607,7 +467,7 @@ static PyObject *work_clear(PyObject *module, PyObject *capsule)
     if (numbers == NULL)
         return NULL;
     pthread_mutex_lock(&work->lock);
-    struct item *items = take_all_tasks(work);
+    struct item *items = homefree_index_clear(&work->index, &work->tasks);
     pthread_cond_broadcast(&work->freed);
     pthread_mutex_unlock(&work->lock);
     for (struct item *item = items; item != NULL && numbers != NULL; item = item->next) {
@@ -616,7 +476,7 @@ static PyObject *work_clear(PyObject *module, PyObject *capsule)
             Py_CLEAR(numbers);
         Py_XDECREF(number);
     }
-    drop_items(items);
+    homefree_items_drop(items);
     return numbers;
 }
 
@@ -665,7 +525,7 @@ static void report_broken(struct work *work, const char *error)
         *item = (struct item){.outcome = BROKEN, .message = homefree_message_of_text(error)};
         if (item->message != NULL) {
             pthread_mutex_lock(&work->lock);
-            list_add(&work->results, item);
+            homefree_list_add(&work->results, item);
             pthread_mutex_unlock(&work->lock);
         } else {
             hf_free(item);
