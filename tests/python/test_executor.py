@@ -362,7 +362,7 @@ executor.shutdown()
 
     @own_gil
     def test_a_task_that_runs_too_long_is_interrupted(self):
-        self.fine(
+        done = self.fine(
             """
 with Executor(2, task_time_limit=1) as executor:
     for _ in range(2):
@@ -375,14 +375,22 @@ with Executor(2, task_time_limit=1) as executor:
             else:
                 raise AssertionError
         assert patiently(executor, cube, 3) == 27
+with Executor(1, task_time_limit=1) as executor:
+    first = patiently(executor, where)
+    spinning = executor.submit(spin)
+    after = [executor.submit(where) for _ in range(20)]
+    assert isinstance(spinning.exception(), TimeoutError)
+    assert first not in {future.result() for future in after if future.exception() is None}
 with Executor(1, task_time_limit=1, max_tasks_per_child=1) as executor:
     assert {patiently(executor, begun) for _ in range(3)} == {0}
+print("done")
 """
         )
+        self.assertEqual(done, "done\n")  # and no SystemExit
 
     @own_gil
     def test_one_that_is_stuck_in_c_is_replaced(self):
-        self.fine(
+        done = self.fine(
             """
 inside, outside = os.pipe()
 with Executor(1, task_time_limit=1) as executor:
@@ -395,8 +403,10 @@ with Executor(1, task_time_limit=1) as executor:
     assert patiently(executor, where) > 0
     assert patiently(executor, cube, 3) == 27
 os.write(outside, b"x")
+print("done")
 """
         )
+        self.assertEqual(done, "done\n")
 
     @own_gil
     def test_a_task_in_time_has_its_result(self):
