@@ -33,9 +33,10 @@ PyDoc_STRVAR(left_doc, "work_left(work, why)\n--\n\n"
                        "Counts a worker out. why: None, or the text of what went wrong.");
 PyDoc_STRVAR(taken_doc, "work_taken(work)\n--\n\n"
                         "The highest number of a task that a worker has taken.");
-PyDoc_STRVAR(sit_doc, "work_sit(work)\n--\n\n"
-                      "Waits for a seat, which a worker has until it has retired. False if there is "
-                      "nothing more to do.");
+PyDoc_STRVAR(sit_doc,
+             "work_sit(work)\n--\n\n"
+             "Waits for a seat, which a worker has until it has retired. False if there is "
+             "nothing more to do.");
 PyDoc_STRVAR(put_doc, "work_put(work, number, name, pickle, buffers)\n--\n\n"
                       "Adds a task. False if the queue is closed.");
 PyDoc_STRVAR(take_doc,
