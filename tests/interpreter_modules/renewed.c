@@ -61,6 +61,10 @@ static struct PyModuleDef definition = {
     PyModuleDef_HEAD_INIT, "renewed", NULL, -1, methods, NULL, NULL, NULL, NULL,
 };
 
+#ifdef RENEWED_OPEN
+#    define PyInit_renewed PyInit_renewed_open
+#endif
+
 PyMODINIT_FUNC PyInit_renewed(void)
 {
     return PyModule_Create(&definition);

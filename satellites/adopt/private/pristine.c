@@ -188,17 +188,22 @@ static int add_part(struct hf_pristine *object, struct hf_elf *elf, const Elf64_
 
 static int read_segments(struct hf_pristine *object, struct hf_elf *elf)
 {
-    Elf64_Phdr segment;
+    Elf64_Phdr segment, dynamic = {0};
     int error = 0;
     for (size_t cursor = 0; error == 0 && hf_elf_segment(elf, &cursor, &segment);) {
         if (segment.p_type == PT_LOAD && (segment.p_flags & PF_W) != 0)
             error = (segment.p_flags & PF_X) == 0 ? add_part(object, elf, &segment) : -ENOTSUP;
+        if (segment.p_type == PT_DYNAMIC)
+            dynamic = segment;
         if (segment.p_type != PT_TLS)
             continue;
         object->thread_image = object->object.base + segment.p_vaddr;
         object->thread_known = segment.p_filesz;
         object->thread_size = segment.p_memsz;
     }
+    /* The loader relocates it, without relocations. patchelf moves it behind what is fixed. */
+    if (error == 0)
+        take_live(object, object->object.base + dynamic.p_vaddr, dynamic.p_filesz);
     return error;
 }
 
