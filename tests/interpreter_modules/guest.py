@@ -13,6 +13,8 @@ import os
 import sys
 import threading
 
+from homefree.interpreters import prepare
+
 try:
     import _interpreters as interpreters
 except ImportError:
@@ -28,9 +30,10 @@ import sys, warnings
 sys.path[:] = {path!r}
 warnings.simplefilter("ignore")  # NumPy warns about interpreters
 import homefree
-from homefree.loading import _interpreter_modules
-hook = _interpreter_modules.prepare()
-homefree.install()
+from homefree.interpreters import prepare
+from homefree.loading import _load
+prepare()
+hook, = _load._hooks
 def where(address):
     return homefree.owner_of(address).kind
 """
@@ -71,6 +74,7 @@ def work(rounds, code, out):
 
 def main():
     threads, rounds, code = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+    prepare()
     readable, writable = os.pipe()
     workers = [threading.Thread(target=work, args=(rounds, code, writable)) for _ in range(threads)]
     for worker in workers:

@@ -138,6 +138,62 @@ assert borrower.next(capsule) == id(borrower)
             self.assertIn("homefree cannot make a private copy", done.stderr)
             self.assertEqual([n for n in os.listdir(directory) if n[0] == "."], [])
 
+    def test_what_only_the_main_interpreter_has_says_so(self):
+        """At import, before any code of the module runs, or where its own code fails."""
+        with tempfile.TemporaryDirectory() as directory:
+            shutil.copy(MODULES / "failing.so", directory)
+            for name in "numba/single", "grpc/_cython/cygrpc":
+                file = pathlib.Path(directory, name + ".so")
+                file.parent.mkdir(parents=True)
+                shutil.copy(MODULES / "single.so", file)
+            self.fine(
+                """
+import warnings
+try:
+    import numba.single
+except ImportError as error:
+    assert "LLVM" in str(error) and "ProcessPoolExecutor" in str(error), error
+    assert error.name == "numba.single" and error.path.endswith("numba/single.so"), vars(error)
+else:
+    raise AssertionError("not refused")
+try:
+    import failing
+except ValueError as error:
+    note, = error.__notes__
+    assert "private copy of failing" in note and "ProcessPoolExecutor" in note, note
+with warnings.catch_warnings(record=True) as said:
+    warnings.simplefilter("always")
+    try:
+        import grpc._cython.cygrpc
+    except ImportError:  # this one has no such function
+        pass
+assert ["blocking calls" in str(one.message) for one in said] == [True], said
+""",
+                site=directory,
+            )
+
+    def test_built_in_modules_of_the_process(self):
+        """They are imported, and what would change the whole process says so."""
+        self.fine(
+            """
+import faulthandler, tempfile, tracemalloc, traceback
+with tempfile.TemporaryFile() as file:
+    faulthandler.dump_traceback(file)
+    file.seek(0)
+    assert file.read().startswith(b"Current thread")
+assert not faulthandler.is_enabled()
+for function in faulthandler.enable, lambda: faulthandler.dump_traceback_later(9):
+    try:
+        function()
+    except RuntimeError as error:
+        assert "call it in the main one" in str(error), error
+    else:
+        raise AssertionError("it had an effect")
+""",
+            threads=2,
+            rounds=2,
+        )
+
     @unittest.skipUnless(NUMPYS, "no NumPy for this CPython")
     def test_numpy(self):
         for threads in (1, 3):

@@ -26,6 +26,7 @@ State: the libraries of this interpreter, under Python's import locks and _lock.
 
 import _imp
 import atexit
+import contextlib
 import os
 import re
 import sys
@@ -33,7 +34,7 @@ import threading
 import warnings
 
 from .. import _homefree
-from . import _load
+from . import _load, _unsupported
 
 # Modules of the standard library that declare support and lack it: the static types of _datetime
 # are set up by each interpreter, without a lock (python/cpython#136421, #136423).
@@ -154,8 +155,17 @@ def _execute(self, module):
     back to Hook.create()."""
     if _unchecked.pop(id(module), None) is None:
         return _exec_module(self, module)
-    with _load.Unrestricted():
+    with _load.Unrestricted(), _noted(module.__name__):
         return _exec_module(self, module)
+
+
+@contextlib.contextmanager
+def _noted(name):
+    try:
+        yield
+    except Exception as error:
+        _unsupported.note(error, name)
+        raise
 
 
 def _private(loader, spec):
@@ -205,10 +215,13 @@ class Hook(_load.ImportHook):
         module, how = None, "native"
         if self._main:
             module = _load.create_module(loader, spec)
-        elif name not in _UNSAFE and self._may_be_native(path):
-            module = _native(loader, spec)
+        else:
+            _unsupported.check(name, path)
+            if name not in _UNSAFE and self._may_be_native(path):
+                module = _native(loader, spec)
         if module is None:
-            module, how = _private(loader, spec), "private"
+            with _noted(name):
+                module, how = _private(loader, spec), "private"
             _unchecked[id(module)] = module
             _load.ExtensionFileLoader.exec_module = _execute
             _homefree.route()
@@ -249,6 +262,8 @@ def prepare(*, lends=False):
     # NumPy says that its own data would be shared by interpreters; a private copy has its own.
     warnings.filterwarnings("ignore", "NumPy was imported from a Python sub-interpreter")
     atexit.register(_drop_filter, warnings.filters[0])
+    if _CAN_OVERRIDE:
+        _unsupported.wrap_built_in(_load.Unrestricted)
     if "_datetime" in sys.builtin_module_names and sys.version_info >= (3, 13):
         import _datetime  # noqa: F401
     return hook
