@@ -16,6 +16,7 @@
 #include <homefree/interpreters.h>
 #include <pthread.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -559,10 +560,20 @@ static void leave(struct work *work, struct worker *worker)
     let_go(work);
 }
 
+/* What debuggers and `top -H` call the calling thread, which is attached. */
+static void name_thread(void)
+{
+    char name[16];
+    snprintf(name, sizeof name, "interpreter %d",
+             (int)PyInterpreterState_GetID(PyInterpreterState_Get()));
+    (void)pthread_setname_np(pthread_self(), name);
+}
+
 /* Runs homefree.interpreters._inside.work(queue, setup) in the interpreter that this thread is
  * attached to, until the queue is closed. */
 static void work_inside(const struct worker *worker)
 {
+    name_thread();
     take_hold(worker->work);
     PyObject *capsule = capsule_of(worker->work);
     PyObject *inside =

@@ -329,6 +329,9 @@ static void *take_care(void *argument)
     if (lives) {
         interpreter->has_owner_thread = true;
         interpreter->owner_thread = (unsigned long)pthread_self();
+        char name[16]; /* for debuggers */
+        snprintf(name, sizeof name, "owner of %d", (int)interpreter->id);
+        (void)pthread_setname_np(pthread_self(), name);
         set_state(interpreter, HF_INTERPRETER_RUNNING);
         hf_registry_add(interpreter);
     }
