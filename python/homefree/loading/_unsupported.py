@@ -16,8 +16,8 @@ __all__ = ["check", "note", "wrap_built_in"]
 # Extension modules, or the packages that they are in, that end the process in another interpreter
 # than the main one, also as private copies: {name: why}.
 REFUSED = {
-    "numba": "two interpreters that compile at a time end the process: they share LLVM, llvmlite's "
-    "library, and each has a lock of its own for it",
+    "numba": "interpreters share LLVM, llvmlite's library: each registers its functions there in "
+    "place of the others', without a common lock, and the process ends",
 }
 
 # Those of which something does not work there, and nothing says so: {module: what}.

@@ -1,18 +1,22 @@
 #!/usr/bin/env python3
-"""How real extension modules load in interpreters with a GIL of their own, and whether they work.
+"""How real extension modules load in interpreters with a GIL of their own, whether they work, and
+what they leave.
 
-usage: interpreter_modules.py [--build DIRECTORY] [--only NAME,…] [--write] [SECONDS]
+usage: interpreter_modules.py [--build DIRECTORY] [--only NAME,…] [--python VERSION,…] [--write]
+           [SECONDS]
 
-    --build DIRECTORY   what `ninja -C build` has built (build); environments are kept in
-                     DIRECTORY/long/interpreters
-    --only NAME,…    these rows alone
-    --write          writes README.md beside this file: the table
+    --build DIRECTORY   what `ninja -C build` has built (build); what is installed for a row is in
+                     DIRECTORY/long/interpreters while the row is tried
+    --only NAME,…    these rows of libraries.py alone
+    --python VERSION,…   these CPythons alone
+    --write          adds the outcomes to outcomes.json, and writes README.md from it: the table
 
 For each CPython from 3.12 on that has a GIL, of pyenv or built by
-tests/support/debian-cpython.sh, and each library: what is imported is loaded
-by Python ("native") or as private copies; then a small computation. Once in one interpreter after
+tests/support/debian-cpython.sh, and each library of libraries.py: what is imported is loaded
+by Python ("native") or as private copies; then a piece of real work. Once in one interpreter after
 the other, and twice in two at the same time; all interpreters end before the process does, which
-has to end well. tests/interpreter_modules/ has the same for NumPy alone.
+has to end well. Then in an Executor that is made and ended again and again: what the process has
+grown by. tests/interpreter_modules/ has the same for NumPy alone.
 
 Exit status: 0 every row is as expected, 1 one is not, 77 there is no such CPython.
 """
@@ -20,8 +24,10 @@ Exit status: 0 every row is as expected, 1 one is not, 77 there is no such CPyth
 import argparse
 import json
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -29,249 +35,275 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
 sys.path.insert(0, str(ROOT / "tests/support"))
 from interpreters import built, interpreters, number  # noqa: E402
+from libraries import LIBRARIES  # noqa: E402
 from rows import row  # noqa: E402
 
 GUEST = ROOT / "tests/interpreter_modules/guest.py"
-NUMPY = """
-import numpy as np
-array = np.arange(100000.0) + 1
-assert array.sum() == 5000050000.0 and where(array.ctypes.data) == "heap"
-assert np.linalg.inv(np.eye(3) * 2)[0, 0] == 0.5
+OUTCOMES = HERE / "outcomes.json"
+TIMEOUT = 300
+REFUSES = "homefree refuses to load"
+WARM, CYCLES = 2, 5
+
+CYCLES_OF = f"""
+import os, sys
+import homefree
+from homefree.interpreters import Executor
+
+def where(address):
+    return homefree.owner_of(address).kind
+
+def use():
+    exec(compile(sys.argv[1] if len(sys.argv) > 1 else os.environ["HOMEFREE_TEST_CODE"], "code",
+                 "exec"), {{"where": where, "__name__": "__main__"}})
+
+def own():
+    homefree.trim()
+    with open("/proc/self/smaps_rollup") as lines:
+        return sum(int(line.split()[1]) for line in lines if line.startswith("Private_"))
+
+def cycle():
+    with Executor(1) as executor:
+        executor.submit(use).result()
+
+if __name__ == "__main__":
+    for _ in range({WARM}):
+        cycle()
+    before = own()
+    for _ in range({CYCLES}):
+        cycle()
+    print((own() - before) / {CYCLES})
 """
-# (row, environment, package whose modules are counted, code)
-LIBRARIES = [
-    ("numpy 1.26", "old", "numpy", NUMPY),
-    ("numpy", "new", "numpy", NUMPY),
-    (
-        "pyarrow",
-        "new",
-        "pyarrow",
-        """
-import numpy as np, pyarrow as pa, pyarrow.compute as pc
-assert pc.sum(pa.array(range(1000))).as_py() == 499500
-assert pa.array(np.arange(9)).to_numpy().sum() == 36
-assert pa.table({"a": [1, 2]}).num_rows == 2
-""",
-    ),
-    (
-        "pandas",
-        "new",
-        "pandas",
-        """
-import pandas as pd
-frame = pd.DataFrame({"a": [1, 1, 2], "b": [1.0, 2.0, 3.0]})
-assert frame.groupby("a").b.sum().tolist() == [3.0, 3.0]
-""",
-    ),
-    (
-        "polars",
-        "new",
-        "_polars_runtime_32",
-        """
-import polars as pl
-frame = pl.DataFrame({"a": [1, 1, 2], "b": [1.0, 2.0, 3.0]})
-assert frame.group_by("a").sum().height == 2
-""",
-    ),
-    (
-        "scipy",
-        "new",
-        "scipy",
-        """
-import numpy as np, scipy.linalg, scipy.optimize
-assert abs(scipy.optimize.brentq(lambda x: x * x - 2, 0, 2) ** 2 - 2) < 1e-9
-assert scipy.linalg.svd(np.eye(4))[1].sum() == 4
-""",
-    ),
-    (
-        "lxml",
-        "new",
-        "lxml",
-        """
-from lxml import etree
-assert etree.fromstring("<a><b>1</b></a>").xpath("string(b)") == "1"
-""",
-    ),
-    (
-        "orjson",
-        "new",
-        "orjson",
-        'import orjson\nassert orjson.loads(orjson.dumps({"a": [1]})) == {"a": [1]}\n',
-    ),
-    (
-        "pydantic_core",
-        "new",
-        "pydantic_core",
-        """
-from pydantic_core import SchemaValidator
-assert SchemaValidator({"type": "int"}).validate_python("3") == 3
-""",
-    ),
-    (
-        "cffi",
-        "new",
-        "_cffi_backend",
-        """
-import cffi
-ffi = cffi.FFI()
-ffi.cdef("int abs(int);")
-assert ffi.dlopen(None).abs(-3) == 3
-""",
-    ),
-    (
-        "markupsafe",
-        "new",
-        "markupsafe",
-        'import markupsafe\nassert markupsafe.escape("<") == "&lt;"\n',
-    ),
-    (
-        "examples/minimal",
-        "examples",
-        "greet",
-        'import greet\nassert greet.greet("you") == "Hello, you!"\n',
-    ),
-    (
-        "examples/jit_cached",
-        "examples",
-        "words",
-        'import words\nassert words.sort("b a").split() == ["a", "b"]\n',
-    ),
-    (
-        "standard library",
-        "new",
-        "",
-        """
-import datetime, decimal, hashlib, json, sqlite3, ssl, zoneinfo, asyncio, ctypes, csv, lzma
-assert hashlib.blake2b(b"", digest_size=8).hexdigest()
-assert str(decimal.Decimal(1) / 8) == "0.125"
-assert sqlite3.connect(":memory:").execute("select 1").fetchone() == (1,)
-""",
-    ),
-]
-# The old NumPy has no files for later CPythons.
-LATEST = {"old": (3, 13)}
-PACKAGES = {
-    "old": ["numpy<2"],
-    "new": [
-        *("numpy", "pyarrow", "polars", "pandas", "scipy", "lxml"),
-        *("orjson", "pydantic_core", "cffi", "markupsafe"),
-    ],
-}
 
 
-def environment(build, python, text, name):
-    """The interpreter of a virtual environment with what is needed, made when it is missing."""
-    directory = build / "long/interpreters" / f"{name}-{text}"
-    inside = directory / "bin/python"
-    if not (directory / "ready").exists():
-        subprocess.run([python, "-m", "venv", "--clear", directory], check=True)
-        pip = [inside, "-m", "pip", "install", "-q", "--only-binary=:all:", *PACKAGES[name]]
-        subprocess.run(pip, check=True)
-        (directory / "ready").touch()
-    return inside
+class Place:
+    """A CPython, and what is installed for the row that is tried in it."""
 
+    def __init__(self, build, python, text):
+        self.build, self.python, self.text = build, python, text
+        self.directory = build / "long/interpreters"
+        self.directory.mkdir(parents=True, exist_ok=True)
 
-def examples(build, python, text):
-    """A directory with two of our examples, built for that CPython."""
-    directory = build / "long/interpreters" / f"examples-{text}"
-    directory.mkdir(parents=True, exist_ok=True)
-    code = "import sys, homefree.extension as e\ne.build(sys.argv[1], [sys.argv[2]], sys.argv[3])"
-    for name, source in ("greet", "minimal/greet.cc"), ("words", "jit_cached/words.c"):
-        subprocess.run(
-            [python, "-c", code, name, ROOT / "examples" / source, directory],
-            env={**os.environ, "PYTHONPATH": str(build / "python")},
-            check=True,
+    def pip(self):
+        """The interpreter of a virtual environment that has pip."""
+        environment = self.directory / f"pip-{self.text}"
+        if not (environment / "ready").exists():
+            subprocess.run([self.python, "-m", "venv", "--clear", environment], check=True)
+            (environment / "ready").touch()
+        return environment / "bin/python"
+
+    def install(self, library, target):
+        """Installs what a library needs. Result: what went wrong."""
+        if library.needs == "nothing":
+            return ""
+        if library.needs == "examples":
+            return self.examples(target)
+        needs = library.needs.split() or [library.name]
+        done = subprocess.run(
+            [
+                *(self.pip(), "-m", "pip", "install", "-q", "--only-binary=:all:"),
+                *("--cache-dir", self.directory / "cache", "--target", target, *needs),
+            ],
+            capture_output=True,
+            text=True,
+            check=False,
         )
-    return directory
-
-
-def try_one(build, python, package, code, threads, more=()):
-    """(native, private, what went wrong) of the package's modules."""
-    done = subprocess.run(
-        [python, GUEST, str(threads), "2", code],
-        env={
-            **{k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "LD_"))},
-            "PYTHONPATH": os.pathsep.join(map(str, [*more, build / "python"])),
-        },
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    if done.returncode != 0:
         lines = done.stderr.strip().splitlines() or ["nothing said"]
-        return 0, 0, f"exit status {done.returncode}: {lines[-1][:200]}"
-    loaded = json.loads(done.stdout)
-    found = [how for name, how in loaded.items() if not package or name.startswith(package)]
-    return found.count("native"), found.count("private"), ""
+        return "" if done.returncode == 0 else lines[-1]
+
+    def examples(self, target):
+        """Two of our examples, built for this CPython."""
+        code = (
+            "import sys, homefree.extension as e\ne.build(sys.argv[1], [sys.argv[2]], sys.argv[3])"
+        )
+        for name, source in ("greet", "minimal/greet.cc"), ("words", "jit_cached/words.c"):
+            subprocess.run(
+                [self.python, "-c", code, name, ROOT / "examples" / source, target],
+                env={**os.environ, "PYTHONPATH": str(self.build / "python")},
+                check=True,
+            )
+        return ""
+
+    def run(self, target, *words, **variables):
+        """What a program of this CPython prints, and what went wrong."""
+        try:
+            done = subprocess.run(
+                [self.python, "-s", "-W", "ignore", *words],
+                env={
+                    **{k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "LD_"))},
+                    "PYTHONPATH": os.pathsep.join(map(str, [target, self.build / "python"])),
+                    "MPLCONFIGDIR": str(target),
+                    **variables,
+                },
+                cwd=target,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=TIMEOUT,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            return "", "hangs"
+        if done.returncode == 0:
+            return done.stdout, ""
+        lines = done.stderr.strip().splitlines() or ["nothing said"]
+        said = next((line for line in lines if REFUSES in line), lines[-1])
+        return "", f"exit status {done.returncode}: {said[:300]}"
+
+    def load(self, target, library, threads):
+        """(native, private, what went wrong) of the library's modules."""
+        said, wrong = self.run(target, GUEST, str(threads), "2", library.code)
+        if wrong:
+            return 0, 0, wrong
+        counted = tuple(library.counted.split() or [library.name])
+        found = [
+            how
+            for name, how in json.loads(said).items()
+            if counted == ("everything",) or name.partition(".")[0] in counted
+        ]
+        return found.count("native"), found.count("private"), ""
+
+    def leaves(self, target, library):
+        """(KiB that a cycle of an Executor leaves, what went wrong)."""
+        program = target / "homefree_cycles.py"
+        program.write_text(CYCLES_OF)
+        said, wrong = self.run(target, program, HOMEFREE_TEST_CODE=library.code)
+        return round(float(said or 0)), wrong
+
+    def version(self, target, library):
+        name = library.name.split()[0].replace("_", "-")
+        code = f"import importlib.metadata as m; print(m.version({name!r}))"
+        return self.run(target, "-c", code)[0].strip()
 
 
-def version_of(python, package):
-    code = f"import importlib.metadata as m; print(m.version({package!r}))"
-    done = subprocess.run([python, "-c", code], capture_output=True, text=True, check=False)
-    return done.stdout.strip()
+def attempt(place, library):
+    """What a library does in a CPython, for OUTCOMES."""
+    with tempfile.TemporaryDirectory(dir=place.directory) as target:
+        target = Path(target)
+        wrong = place.install(library, target)
+        if wrong:
+            return {"files": wrong}
+        native, private, alone = place.load(target, library, 1)
+        if REFUSES in alone:
+            return {"version": place.version(target, library), "refused": True}
+        *_, beside = place.load(target, library, 2)
+        leaves, ends = place.leaves(target, library)
+        return {
+            "version": place.version(target, library),
+            "native": native,
+            "private": private,
+            "wrong": {
+                how: said
+                for how, said in (("alone", alone), ("two", beside), ("cycles", ends))
+                if said
+            },
+            "leaves": leaves,
+        }
 
 
 HEAD = """# Extension modules in interpreters with a GIL of their own
 
-Written by `tests/long/interpreter_modules/interpreter_modules.py --write`. Each library was
-imported and used in interpreters one after the other, and in two at a time, twice each; all of them
-ended before the process, which ended well. The figures count the library's extension modules: those
-that Python loaded itself, and those that were private copies
-([why](../../../docs/interpreters.md#extension-modules)).
+Written by `interpreter_modules.py --write`. Each library was installed from PyPI alone, imported,
+and did [a piece of real work](libraries.py) in interpreters one after the other, and in two at a
+time, twice each; all of them ended before the process, which ended well. The modules are the
+library's: private copies, and those that Python loaded itself
+([why](../../../docs/interpreters.md#extension-modules)). "Leaves" is by how much an Executor that
+does the same and ends lets the process grow each time, after the first ones.
 
-| library | CPython | native | private copies | one after the other | two at a time |
-|---|---|---|---|---|---|
+| library | modules | works in CPython | leaves | remarks |
+|---|---|---|---|---|
 """
 TAIL = """
-NumPy 1.26 has no files for CPython 3.14. torch is not in the table: Debian's is built for CPython
-3.11, which has one GIL for all interpreters, so there is no interpreter that it could be tried in.
+A library that leaves megabytes has a copy that cannot be made new, since it may start threads, has
+keys of thread-specific data or thread-local objects with destructors (most that are written in
+Rust, cffi, duckdb, uvloop), or was loaded by Python itself and may have taken memory over
+(markupsafe, wrapt, one of SciPy's). Then the interpreter's memory stays, too
+([details](../../../docs/interpreters.md#what-an-ended-interpreter-leaves)). Interpreters that are
+kept leave nothing. Where nothing is said of what it leaves, that was not measured in that CPython.
+torch was not tried: its wheels on PyPI bring gigabytes of CUDA's libraries.
 """
+
+
+def size(kib):
+    return f"{kib / 1000:.1f} MB" if kib >= 1000 else f"{max(kib, 0)} KB"
+
+
+def cells(library, outcomes):
+    """A library's row. outcomes: {CPython: of attempt()}."""
+    tried = {text: one for text, one in outcomes.items() if "files" not in one}
+    works = [text for text, one in tried.items() if not one.get("wrong") and "refused" not in one]
+    modules, left = [], []
+    for text in works:
+        native, private = tried[text]["native"], tried[text]["private"]
+        counts = [(private, "private"), (native, "native")]
+        modules.append(", ".join(f"{count} {how}" for count, how in counts if count))
+        if "leaves" in tried[text]:
+            left.append(size(tried[text]["leaves"]))
+    remarks = [f"no files for {text}" for text in outcomes if text not in tried]
+    for text, one in tried.items():
+        remarks += ["[refused](../../../docs/interpreters.md#what-is-left)"] * ("refused" in one)
+        remarks += [f"{text}, {how}: {said}" for how, said in one.get("wrong", {}).items()]
+    if library.remark:
+        remarks.append(library.remark)
+    version = next((one["version"] for one in reversed(tried.values())), "")
+    name = library.name.split()[0] if version else library.name
+    return [
+        f"{name} {version}".strip(),
+        "; ".join(dict.fromkeys(modules)),
+        ", ".join(works),
+        left[0] if len(set(left)) == 1 else ", ".join(left),
+        "; ".join(dict.fromkeys(remarks)),
+    ]
+
+
+def write(library=None, text=None, outcome=None):
+    """Adds an outcome to OUTCOMES, and writes the table."""
+    outcomes = json.loads(OUTCOMES.read_text()) if OUTCOMES.exists() else {}
+    if library is not None:
+        outcomes.setdefault(library.name, {})[text] = outcome
+    each = (f"{json.dumps(name)}: {json.dumps(one)}" for name, one in outcomes.items())
+    OUTCOMES.write_text("{\n" + ",\n".join(each) + "\n}\n")
+    lines = [
+        "| " + " | ".join(cells(one, dict(sorted(outcomes[one.name].items())))) + " |"
+        for one in LIBRARIES
+        if one.name in outcomes
+    ]
+    text = HEAD + "\n".join(lines) + "\n" + TAIL
+    (HERE / "README.md").write_text(text, encoding="utf-8")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--build", type=Path, default=ROOT / "build")
     parser.add_argument("--only", default="")
+    parser.add_argument("--python", default="")
     parser.add_argument("--write", action="store_true")
     parser.add_argument("seconds", nargs="?", type=float, default=3600)
     options = parser.parse_args()
-    build, only = options.build.resolve(), set(filter(None, options.only.split(",")))
+    only, versions = (set(filter(None, text.split(","))) for text in (options.only, options.python))
     end = time.monotonic() + options.seconds
-    pythons = sorted(
-        (number(text), text, path)
-        for path, text in interpreters()
+    places = [
+        Place(options.build.resolve(), path, text)
+        for path, text in sorted(interpreters(), key=lambda one: number(one[1]))
         if number(text) >= (3, 12) and (".pyenv" in path.parts or built() in path.parents)
-    )
-    if not pythons:
+        if not versions or text in versions
+    ]
+    if not places:
         print("no CPython from 3.12 on; tests/support/debian-cpython.sh builds one")
         return 77
-    lines, failures, tried = [], 0, 0
-    for name, where, package, code in LIBRARIES:
-        for _, text, path in pythons:
-            if (only and name not in only) or time.monotonic() > end:
+    tried = failures = 0
+    for library in LIBRARIES:
+        for place in places:
+            if (only and library.name not in only) or time.monotonic() > end:
                 continue
-            if number(text)[:2] > LATEST.get(where, number(text)):
-                continue
-            if where == "examples":
-                python, more = path, [examples(build, path, text)]
-            else:
-                python, more = environment(build, path, text, where), []
-            native, private, wrong = try_one(build, python, package, code, 1, more)
-            *_, beside = try_one(build, python, package, code, 2, more)
-            version = version_of(python, name.split()[0])
-            title = f"{name.split()[0]} {version}" if version else name
-            cells = [title, text, native, private, wrong or "fine", beside or "fine"]
-            lines.append("| " + " | ".join(map(str, cells)) + " |")
-            print(lines[-1], flush=True)
+            outcome = attempt(place, library)
+            print(library.name, place.text, outcome, sep="\t", flush=True)
             tried += 1
-            failures += bool(wrong or beside)
+            failures += bool(outcome.get("wrong"))
+            if options.write:
+                write(library, place.text, outcome)
+        shutil.rmtree(places[0].directory / "cache", ignore_errors=True)
     row("extension modules in interpreters", f"{tried - failures} of {tried} fine",
         f"failed: {failures}" if failures else "passed")  # fmt: skip
-    if options.write:
-        text = HEAD + "\n".join(lines) + "\n" + TAIL
-        (HERE / "README.md").write_text(text, encoding="utf-8")
     return 1 if failures else 0
 
 
