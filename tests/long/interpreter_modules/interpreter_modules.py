@@ -215,8 +215,8 @@ does the same and ends lets the process grow each time, after the first ones.
 TAIL = """
 A library that leaves megabytes has a copy that cannot be made new, since it may start threads, has
 keys of thread-specific data or thread-local objects with destructors (most that are written in
-Rust, cffi, duckdb, uvloop), or was loaded by Python itself and may have taken memory over
-(markupsafe, wrapt, one of SciPy's). Then the interpreter's memory stays, too
+Rust, cffi, duckdb, uvloop), or has a native module, which outlives the interpreter and may have
+taken memory over. Then the interpreter's memory stays, too
 ([details](../../../docs/interpreters.md#what-an-ended-interpreter-leaves)). Interpreters that are
 kept leave nothing. Where nothing is said of what it leaves, that was not measured in that CPython.
 torch was not tried: its wheels on PyPI bring gigabytes of CUDA's libraries.
