@@ -18,6 +18,8 @@ __all__ = ["check", "note", "wrap_built_in"]
 REFUSED = {
     "numba": "interpreters share LLVM, llvmlite's library: each registers its functions there in "
     "place of the others', without a common lock, and the process ends",
+    "torch": "a private copy of libtorch_python registers torch's operators once more with "
+    "libtorch_cpu, which ends the process",
 }
 
 # Those of which something does not work there, and nothing says so: {module: what}.
