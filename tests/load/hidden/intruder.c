@@ -15,7 +15,8 @@ static char pages[1 << 16];
 #ifdef SLOT
 VISIBLE size_t mi_used;
 #else
-static struct {
+/* Or clang makes two variables of it. */
+static __attribute__((used)) struct {
     size_t used, limit;
 } state = {0, sizeof pages};
 #    define mi_used state.used
