@@ -62,8 +62,8 @@ kept.extend(bytearray(n) for n in range(0, 3000, 100))
 print("done")
 """
 
-# CPython before 3.12: a daemon thread that waits for the GIL reads its state once the interpreter has
-# ended and freed it (take_gil() in 3.10.13). In these ways something else may be there by then.
+# CPython before 3.12: a daemon thread that waits for the GIL reads its state once the interpreter
+# has ended and freed it (take_gil() in 3.10.13). In these ways something else may be there by then.
 NO_DAEMONS = {"debug", "development mode", "full"}
 WAYS = {
     "plain": {},
