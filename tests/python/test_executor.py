@@ -364,14 +364,14 @@ executor.shutdown()
     def test_a_task_that_runs_too_long_is_interrupted(self):
         done = self.fine(
             """
-with Executor(2, task_time_limit=1) as executor:
+with Executor(2, task_time_limit=0.3) as executor:
     for _ in range(2):
         futures = [executor.submit(spin) for _ in range(3)]
         for future in futures:
             try:
                 future.result()
             except TimeoutError as error:
-                assert "1.0 seconds" in str(error), error
+                assert "0.3 seconds" in str(error), error
             else:
                 raise AssertionError
         assert patiently(executor, cube, 3) == 27
@@ -393,7 +393,7 @@ print("done")
         done = self.fine(
             """
 inside, outside = os.pipe()
-with Executor(1, task_time_limit=1) as executor:
+with Executor(1, task_time_limit=0.5) as executor:
     try:
         executor.submit(read, inside).result()
     except TimeoutError:
