@@ -13,6 +13,9 @@ import re
 from .start import Failure
 from .terminal import clean
 
+# What stands before the name of a signal that has ended a process, not of one that has a handler.
+_BY_SIGNAL = "signal ", "Signals.", "sent ", "by ", "with "
+
 # By rule: who says it, and what a line contains that says it. A line is of the first rule that has
 # a text of it.
 _LINES = {
@@ -75,13 +78,17 @@ _LINES = {
             "free(): invalid next size",
             "free(): unaligned chunk detected",
             "realloc(): invalid next size",
-            "malloc.c:",  # sysmalloc's and the others' assertions
+            "Fatal glibc error: malloc.c:",
+            "malloc: Assertion `",  # sysmalloc's and _int_malloc's, before glibc 2.37
+            "_int_free: Assertion `",
+            "_int_realloc: Assertion `",
+            "munmap_chunk: Assertion `",
         ),
         "mimalloc": ("mimalloc: error: corrupted", "mimalloc: error: buffer overflow"),
         "jemalloc": (
             "<jemalloc>: size mismatch detected",
             "<jemalloc>: Write-after-free detected",
-            "Failed assertion: ",
+            "Failed assertion: \"",
         ),
         "tcmalloc": ("memory stomping bug", "memory corruption found"),
         "AddressSanitizer": (
@@ -132,13 +139,21 @@ _LINES = {
     "log-crash": {
         "homefree": ("homefree: fatal: ",),
         "CPython": ("Fatal Python error: ",),
-        "Linux": (" segfault at ", "general protection fault ip:", "traps: "),
+        "Linux": (
+            " segfault at ",
+            " general protection fault ip:",
+            " general protection ip:",
+            " trap invalid opcode ip:",
+            " trap divide error ip:",
+        ),
         "a shell or a test runner": (
             "Segmentation fault",
             "(core dumped)",
             "Bus error",
-            "SIGSEGV",
-            "SIGABRT",
+            *(f"{before}SIGSEGV" for before in (*_BY_SIGNAL, "11 ", "11 (", "11, ")),
+            *(f"{before}SIGABRT" for before in (*_BY_SIGNAL, "6 ", "6 (", "6, ")),
+            "exited with code 139",
+            "exited with code 134",
             "exit code 139",
             "exit code 134",
             "exit code: 139",
@@ -154,8 +169,10 @@ _FORMS = [
     for who, texts in rows.items()
     for text in texts
 ]
-# What stacks name: those of glibc, gdb and the sanitizers have paths of objects.
-_OBJECT = re.compile(rb"(?<!\w)/[^\s()\[\]'\"<>:,;=]+\.so(?:\.\d+)*(?![\w.])")
+# What stacks name: those of glibc, gdb and the sanitizers have paths of objects. A path begins a word,
+# so that no word is read twice.
+_WORD = rb"[^\s()\[\]{}'\"`<>:,;=|@]"
+_OBJECT = re.compile(rb"(?<!%b)/%b{1,4095}\.so(?:\.\d+)*(?![\w.])" % (_WORD, _WORD))
 _MODULES = re.compile(rb"Extension modules: ([\w., ]+)")
 _FRAME = re.compile(rb'  File "([^"]+)", line (\d+) in (.+)')
 _THREAD = b"Current thread "
@@ -202,18 +219,20 @@ class _Log:
         self.modules, self.frames = [], []
         self._last, self._until = None, 0  # the finding that gets objects, and its last line
         self._in_thread = False
+        self._in_line = False  # the last piece ended in the middle of one
 
     def take(self, piece):
         said = _said(piece)
+        goes_on, self._in_line = self._in_line, piece[-1:] not in (b"\n", b"")
         watched = said or self._in_thread or self.lines < self._until
         if not watched and _THREAD not in piece and _MODULES.search(piece) is None:
-            self.lines += piece.count(b"\n") + (piece[-1:] not in (b"\n", b""))
+            self.lines += piece.count(b"\n") + self._in_line - goes_on
             return
         start = 0
         while start < len(piece):
             end = piece.find(b"\n", start)
             end = len(piece) if end < 0 else end
-            self.lines += 1
+            self.lines += start > 0 or not goes_on
             if start in said:
                 rank, at = said[start]
                 self._tell(rank, piece[at : min(end, at + _LINE_MOST)])

@@ -46,6 +46,17 @@ TEXTS = {
         "log-loaded-twice",
     "memory allocation of 1099511627776 bytes failed": "log-out-of-memory",
     "kernel: Out of memory: Killed process 4711 (python3) total-vm:9kB": "log-out-of-memory",
+    "python3: malloc.c:2379: sysmalloc: Assertion `(old_top == initial_top (av)' failed.":
+        "log-damaged-heap",
+    "Fatal glibc error: malloc.c:2599 (sysmalloc): assertion failed: (old_top == initial_top (av)":
+        "log-damaged-heap",
+    '<jemalloc>: src/arena.c:9: Failed assertion: "bin"': "log-damaged-heap",
+    "kernel: traps: python3[4711] trap invalid opcode ip:7f sp:7f error:0": "log-crash",
+    "7/9 fails   FAIL   0.02s   killed by signal 11 SIGSEGV": "log-crash",
+    "subprocess.CalledProcessError: Command 'x' died with <Signals.SIGABRT: 6>.": "log-crash",
+    "Worker (pid:7) was sent SIGSEGV!": "log-crash",
+    "process didn't exit successfully (signal: 11, SIGSEGV: invalid memory reference)": "log-crash",
+    "web-1 exited with code 139": "log-crash",
     "kernel: python3[4711]: segfault at 8 ip 00007f sp 00007f error 4 in libx.so[7f+1]":
         "log-crash",
 }  # fmt: skip
@@ -160,6 +171,16 @@ class Log(unittest.TestCase):
         shown = self.read("free(): invalid pointer\n/opt/a.so\n" * 3, 1, "-o", "-")
         self.assertIn("free(): invalid pointer, 3 times: /opt/a.so\n", shown)
 
+    def test_nothing_happened(self):
+        for text in (
+            "n_bootstraps: 1000",
+            "src/malloc.c:88:5: warning: unused variable 'x'",
+            "installed handlers for SIGSEGV, SIGABRT",
+            "Failed assertion: x == 3",
+        ):
+            with self.subTest(text):
+                self.assertEqual(self.read(f"{text}\n", 0)["findings"], [])
+
     def test_nothing_found(self):
         log = self.read("all went well\nfree memory: 3 GB\n", 0)
         self.assertEqual((log["findings"], log["lines"]), ([], 2))
@@ -173,6 +194,10 @@ class Log(unittest.TestCase):
         self.assertLessEqual(len(one_line["findings"][0]["message"]), 200)
         many = "".join(f"undefined symbol: {'f' * n}\n" for n in range(500))
         self.assertEqual(len(self.read(many)["findings"]), 100)
+        slashes = b"free(): invalid pointer\n" + b"/" * 16000 + b" -/.so" * 2000 + b"\n"
+        self.assertEqual(self.read(slashes * 500)["findings"][0]["names"], [])
+        long = self.read(b"x" * (3 << 20) + b"\nfree(): invalid pointer\nlast")
+        self.assertEqual((long["findings"][0]["line"], long["lines"]), (2, 3))
         across = "x" * ((1 << 20) - 8) + "\nfree(): invalid pointer\n"
         self.assertEqual(self.read(across)["findings"][0]["line"], 2)
 
