@@ -88,7 +88,7 @@ _LINES = {
         "jemalloc": (
             "<jemalloc>: size mismatch detected",
             "<jemalloc>: Write-after-free detected",
-            "Failed assertion: \"",
+            'Failed assertion: "',
         ),
         "tcmalloc": ("memory stomping bug", "memory corruption found"),
         "AddressSanitizer": (
@@ -169,8 +169,8 @@ _FORMS = [
     for who, texts in rows.items()
     for text in texts
 ]
-# What stacks name: those of glibc, gdb and the sanitizers have paths of objects. A path begins a word,
-# so that no word is read twice.
+# What stacks name: those of glibc, gdb and the sanitizers have paths of objects. A path begins a
+# word, so that no word is read twice.
 _WORD = rb"[^\s()\[\]{}'\"`<>:,;=|@]"
 _OBJECT = re.compile(rb"(?<!%b)/%b{1,4095}\.so(?:\.\d+)*(?![\w.])" % (_WORD, _WORD))
 _MODULES = re.compile(rb"Extension modules: ([\w., ]+)")

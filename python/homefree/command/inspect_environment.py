@@ -13,6 +13,7 @@ import csv
 import hashlib
 import os
 import re
+import stat
 
 # glibc 2.33 to 2.41 has 1664 bytes of static TLS for what is loaded late. Libraries that could do
 # without may take 512 of them (inspection.h).
@@ -29,6 +30,7 @@ _RUNTIMES = {
     "the CUDA runtime": re.compile(r"libcudart\.so"),
     "oneTBB": re.compile(r"libtbb\.so"),
 }
+_RECORD_MOST = 64 << 20
 _LLVMS_OPENMP = re.compile(r"lib(omp|omp5|iomp5)\.so")
 
 
@@ -188,13 +190,19 @@ def _listed(directory):
         return listed
     for name in names:
         try:
-            with open(
-                os.path.join(directory, name, "RECORD"), encoding="utf-8", newline=""
-            ) as file:
-                for row in csv.reader(file):
-                    if row and ".so" in row[0]:
-                        path = os.path.normpath(os.path.join(directory, row[0]))
-                        listed[path] = name.partition("-")[0]
+            for row in csv.reader(_record(os.path.join(directory, name, "RECORD"))):
+                if row and ".so" in row[0]:
+                    path = os.path.normpath(os.path.join(directory, row[0]))
+                    listed[path] = name.partition("-")[0]
         except (OSError, ValueError, csv.Error):
             continue
     return listed
+
+
+def _record(path):
+    """The lines of a RECORD; none of a pipe, a device, or what is too large to be one."""
+    with open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode) or status.st_size > _RECORD_MOST:
+            return []
+        return file.read(_RECORD_MOST).decode("utf-8").splitlines()

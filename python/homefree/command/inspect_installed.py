@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Says what installed distributions consist of, in the Python that has them, as `python -c`: for
-each name a line of JSON with its files and the names that it requires, or why there are none; for
---directories one with those.
+each name a line, "homefree: " and JSON with its files and the names that it requires, or why there
+are none; for --directories one with those.
 """
 
 import sys
@@ -66,4 +66,4 @@ for asked in sys.argv[1:]:
         answer = {"directories": directories()} if asked == "--directories" else describe(asked)
     except Exception as error:  # whatever a reader thinks of damaged metadata
         answer = {"why": f"what is known of it is damaged: {error or type(error).__name__}"}
-    print(json.dumps(answer))
+    print("\nhomefree: " + json.dumps(answer))  # others may print, too

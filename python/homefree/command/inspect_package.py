@@ -6,9 +6,13 @@ State: none. One thread.
 
 import json
 import os
+import select
 import subprocess
 
 from .start import Failure
+
+_START = b"homefree: "  # of an answer
+_MOST, _PATIENCE = 256 << 20, 30  # bytes, and seconds without one
 
 
 def files(python, name, is_object):
@@ -32,6 +36,8 @@ def files(python, name, is_object):
 def directories(python):
     """Where a Python has packages and its own extension modules."""
     (found,) = _ask(python, ["--directories"])
+    if "why" in found:
+        raise Failure(found["why"])
     return found["directories"]
 
 
@@ -41,13 +47,13 @@ def _ask(python, names):
     with open(program, encoding="utf-8") as file:
         line = [python, "-B", "-c", file.read(), *names]
     try:
-        done = subprocess.run(line, stdin=subprocess.DEVNULL, capture_output=True)
+        printed = _printed(line)
     except OSError as error:
         raise Failure(
             f"cannot run '{python}', which knows the distributions: {error.strerror}; name another "
             "Python with --python"
         ) from None
-    lines = done.stdout.splitlines()[-len(names) :]  # its start may print, too
+    lines = [each[len(_START) :] for each in printed.splitlines() if each.startswith(_START)]
     try:
         answers = list(map(json.loads, lines))
     except ValueError:
@@ -55,3 +61,22 @@ def _ask(python, names):
     if len(answers) == len(names):
         return answers
     raise Failure(f"'{python}' does not say what it has installed; it must be CPython 3.9 or later")
+
+
+def _printed(line):
+    """What a program prints. One that says nothing for long, or does not stop, is ended."""
+    with subprocess.Popen(
+        line, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    ) as process:
+        printed = bytearray()
+        try:
+            while len(printed) < _MOST:
+                if not select.select([process.stdout], [], [], _PATIENCE)[0]:
+                    raise Failure(f"'{line[0]}' says nothing for {_PATIENCE} seconds")
+                piece = os.read(process.stdout.fileno(), 1 << 16)
+                if not piece:
+                    return bytes(printed)
+                printed += piece
+            raise Failure(f"'{line[0]}' does not stop printing")
+        finally:
+            process.kill()

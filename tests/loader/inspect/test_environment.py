@@ -5,6 +5,8 @@ Usage: test_environment.py HOMEFREE LIBRARY SHIM [unittest arguments]
 """
 
 import json
+import os
+import resource
 import sys
 
 from command import MODULE, InspectTest, inspect, main
@@ -24,6 +26,10 @@ USER = "int number(void), x(void); int x(void) { return number(); }"
 def number(value):
     """Sources whose contents differ."""
     return f"int number(void); int number(void) {{ return {value}; }}"
+
+
+def limit():
+    resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
 
 
 class Environment(InspectTest):
@@ -148,6 +154,27 @@ class Given(Environment):
             self.assertEqual(done.returncode, 3)
             self.assertIn(why, done.stderr.decode())
 
+    def test_what_is_no_python_of_ours(self):
+        """Of what a program prints, what this command asked for counts, in a bounded time."""
+        for what, said in {
+            "echo 1": "does not say",
+            "echo '{}'": "does not say",
+            "exec yes": "does not stop printing",
+            "exec sleep 1000": "says nothing for 30 seconds",
+        }.items():
+            with self.subTest(what):
+                program = self.file("program", f"#!/bin/sh\n{what}\n")
+                program.chmod(0o755)
+                done = inspect("--environment", program, preexec_fn=limit)
+                self.assertEqual((done.returncode, done.stderr.count(b"\n")), (3, 1), done.stderr)
+                self.assertIn(said, done.stderr.decode())
+
+    def test_a_python_that_prints(self):
+        chatty = f'printf hello; {sys.executable} "$@"; echo bye'
+        program = self.file("chatty", f"#!/bin/sh\n{chatty}\n")
+        program.chmod(0o755)
+        self.found(program, status=0)
+
     def test_text_and_exit_status(self):
         self.library("a/one.so", JEMALLOC)
         self.library("b/two.so", JEMALLOC)
@@ -166,6 +193,11 @@ class Given(Environment):
         ):
             self.file(f"site-packages/p{number_of}-1.dist-info/RECORD", content)
         (self.site / "q-1.dist-info").mkdir()
+        for name in "pipe", "device", "circle":
+            (self.site / f"{name}-1.dist-info").mkdir()
+        os.mkfifo(self.site / "pipe-1.dist-info/RECORD")
+        (self.site / "device-1.dist-info/RECORD").symlink_to("/dev/zero")
+        (self.site / "circle-1.dist-info/RECORD").symlink_to("RECORD")
         self.assertEqual(self.found(status=0), {})
 
     def test_with_packages(self):
