@@ -1,6 +1,6 @@
 """An ASGI application that answers with a model in interpreters with GILs of their own.
 
-    uvicorn app:app            WORKERS, LIMIT and MODEL in the environment
+    uvicorn app:app            WORKERS, LIMIT, TIMEOUT and MODEL in the environment
 
 GET /health     200, or 503 if an interpreter is lost
 POST /          what answer() of the module MODEL makes of the body; 503 while LIMIT requests are
@@ -59,7 +59,12 @@ class Application:
         module = model_module()
         self.answer = module.answer
         self.model = Replica(module.load())
-        self.executor = Executor(workers(), initializer=__import__, initargs=(module.__name__,))
+        self.executor = Executor(
+            workers(),
+            initializer=__import__,
+            initargs=(module.__name__,),
+            task_time_limit=float(os.environ.get("TIMEOUT", "60")),
+        )
         self.executor.submit(type, self.model).result()
 
     def stop(self):

@@ -1,7 +1,7 @@
 """The same application with an event loop of uvicorn's in each interpreter, the main one among
 them: HTTP, too, has as many GILs as there are interpreters. What gunicorn does with processes.
 
-usage: loops.py [--port PORT]      WORKERS and MODEL in the environment
+usage: loops.py [--port PORT]      WORKERS, GRACE and MODEL in the environment
 """
 
 import argparse
@@ -47,7 +47,8 @@ class Server(uvicorn.Server):
 
 def serve(model, stopping, listening):
     """Serves in this interpreter. stopping, listening: file descriptors."""
-    config = uvicorn.Config(Local(model), access_log=False)
+    grace = int(os.environ.get("GRACE", "30"))  # seconds, for clients that are slow
+    config = uvicorn.Config(Local(model), access_log=False, timeout_graceful_shutdown=grace)
     with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
         runner.run(Server(config).serve_until(stopping, listening))
 
@@ -57,8 +58,13 @@ def main():
     parser.add_argument("--port", type=int, default=8000)
     listening = socket.create_server(("127.0.0.1", parser.parse_args().port), backlog=2048)
     stopping, stop = socket.socketpair()
+
+    def end(*_):
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # which ends a model that does not return
+        stop.close()
+
     for number in signal.SIGTERM, signal.SIGINT:
-        signal.signal(number, lambda *_: stop.close())
+        signal.signal(number, end)
     model = model_module().load()
     shared, others = Replica(model), []
     with contextlib.ExitStack() as stack:

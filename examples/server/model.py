@@ -38,8 +38,8 @@ def answer(model, body):
     """The status and the body of an answer to a request's body."""
     try:
         words = json.loads(body)["words"]
-        if not words or not all(type(word) is int and word >= 0 for word in words):
-            raise ValueError("words must be numbers, and one at least")
-    except (ValueError, KeyError, TypeError) as error:
+        if not words or not all(type(word) is int and 0 <= word < 1 << 63 for word in words):
+            raise ValueError("words must be numbers below 2**63, and one at least")
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         return 400, json.dumps({"error": f"{type(error).__name__}: {error}"}).encode()
     return 200, json.dumps({"kinds": model(words)}).encode()

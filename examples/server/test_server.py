@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -11,7 +12,8 @@ import pytest
 from load import Server
 
 SERVERS = {
-    "app": ("-m", "uvicorn", "app:app", "--port", "0", "--no-access-log"),
+    "app": ("-m", "uvicorn", "app:app", "--port", "0", "--no-access-log")
+    + ("--timeout-graceful-shutdown", "1"),
     "loops": ("loops.py", "--port", "0"),
 }
 
@@ -29,6 +31,8 @@ def answer(model, body):
         raise LookupError("not today")
     if body == b"exit":
         raise SystemExit(3)
+    while body == b"spin":
+        pass
     if body == b"wait":
         (HERE / "started").write_text("")   # each waits until the other end is opened
         (HERE / "go").read_text()
@@ -44,6 +48,10 @@ def running(name, **environment):
     finally:
         with server.process:
             server.process.kill()
+
+
+def connected(server):
+    return socket.create_connection(server.place)
 
 
 @pytest.fixture
@@ -67,7 +75,16 @@ def test_answers_are_the_models(name, workers, monkeypatch):
 @pytest.mark.parametrize("name", SERVERS)
 def test_bad_requests_are_refused(name):
     with running(name) as server:
-        for words in "", "[]", '["one"]', "[1e400]", "[true]", "{" * 9999:
+        for words in (
+            "",
+            "[]",
+            '["one"]',
+            "[1e400]",
+            "[true]",
+            "{" * 9999,
+            "[" * 99999,
+            f"[{1 << 64}]",
+        ):
             body = f'{{"words": {words}}}'
             status, answer, _ = server.ask(body)
             assert status == 400 and answer["error"], body
@@ -75,7 +92,7 @@ def test_bad_requests_are_refused(name):
         assert server.ask(None, "GET", "/")[0] == 404
         assert server.ask('{"words": [1]}')[0] == 200
         # A client that goes away in the middle of its body.
-        with socket.create_connection(server.place) as client:
+        with connected(server) as client:
             client.sendall(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 99\r\n\r\n{")
         assert server.ask(None, "GET", "/health")[:2] == (200, {"waiting": 0})
         server.end()
@@ -94,6 +111,14 @@ def test_a_model_that_fails_is_an_error_500_and_a_traceback_in_the_log(name, str
     assert "LookupError: not today" in server.log
     if name == "app":
         assert "In interpreter " in server.log
+
+
+def test_a_model_that_does_not_return_is_an_error_500_in_time(strange):
+    with running("app", WORKERS="1", TIMEOUT="1", **strange[1]) as server:
+        assert server.ask("spin")[0] == 500
+        assert server.ask("again")[:2] == (200, "done")
+        server.end()
+    assert "TimeoutError: the task ran for more than 1.0 seconds" in server.log
 
 
 def test_a_model_that_interpreters_cannot_load_is_said_at_the_start(strange):
@@ -136,3 +161,25 @@ def test_loops_finish_what_they_have_begun(strange):
         first.join()
         assert answers[0][:2] == (200, "done")
         assert server.end() == 0
+
+
+@pytest.mark.parametrize("name", SERVERS)
+def test_a_slow_client_is_waited_for_until_the_time_is_up(name):
+    with running(name, WORKERS="2", GRACE="1") as server, connected(server) as client:
+        client.sendall(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 99\r\n\r\n{")
+        assert server.ask('{"words": [1]}')[0] == 200
+        server.process.terminate()
+        assert server.process.wait(60) in (0, -signal.SIGTERM)
+
+
+def test_sigint_after_sigterm_ends_loops_whose_model_does_not_return(strange):
+    directory, environment = strange
+    options = {"WORKERS": "2", "GRACE": "1", **environment}
+    with running("loops", **options) as server, connected(server) as client:
+        client.sendall(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nwait")
+        (directory / "started").read_text()
+        server.process.terminate()
+        while "Shutting down" not in server.process.stdout.readline():
+            pass
+        server.process.send_signal(signal.SIGINT)
+        assert server.process.wait(60) == -signal.SIGINT
