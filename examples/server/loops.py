@@ -41,12 +41,12 @@ class Server(uvicorn.Server):
 
     async def serve_until(self, stopping, listening):
         asyncio.get_running_loop().add_reader(stopping, setattr, self, "should_exit", True)
-        with socket.socket(fileno=os.dup(listening)) as one:
+        with socket.socket(fileno=listening) as one:  # which serve() closes before it waits
             await self.serve([one])
 
 
 def serve(model, stopping, listening):
-    """Serves in this interpreter. stopping, listening: file descriptors."""
+    """Serves in this interpreter. stopping, listening: file descriptors, this one its own."""
     grace = int(os.environ.get("GRACE", "30"))  # seconds, for clients that are slow
     config = uvicorn.Config(Local(model), access_log=False, timeout_graceful_shutdown=grace)
     with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
@@ -72,11 +72,11 @@ def main():
             executor = stack.enter_context(Executor(workers() - 1))
             stack.callback(stop.close)  # so that the executor ends, whatever happens here
             for _ in range(workers() - 1):
-                one = executor.submit(serve, shared, stopping.fileno(), listening.fileno())
+                one = executor.submit(serve, shared, stopping.fileno(), os.dup(listening.fileno()))
                 one.add_done_callback(lambda _: stop.close())  # none goes on without the others
                 others.append(one)
         print(f"http://127.0.0.1:{listening.getsockname()[1]}", flush=True)
-        serve(model, stopping.fileno(), listening.fileno())
+        serve(model, stopping.fileno(), listening.detach())
     for one in others:
         one.result()
 

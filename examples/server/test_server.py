@@ -12,8 +12,7 @@ import pytest
 from load import Server
 
 SERVERS = {
-    "app": ("-m", "uvicorn", "app:app", "--port", "0", "--no-access-log")
-    + ("--timeout-graceful-shutdown", "1"),
+    "app": ("-m", "uvicorn", "app:app", "--port", "0", "--no-access-log"),
     "loops": ("loops.py", "--port", "0"),
 }
 
@@ -42,7 +41,9 @@ def answer(model, body):
 
 @contextlib.contextmanager
 def running(name, **environment):
-    server = Server(sys.executable, *SERVERS[name], **environment)
+    grace = "--timeout-graceful-shutdown", environment.get("GRACE", "30")
+    command = *SERVERS[name], *(grace if name == "app" else ())
+    server = Server(sys.executable, *command, **environment)
     try:
         yield server
     finally:
@@ -161,6 +162,20 @@ def test_loops_finish_what_they_have_begun(strange):
         first.join()
         assert answers[0][:2] == (200, "done")
         assert server.end() == 0
+
+
+@pytest.mark.parametrize("name", SERVERS)
+def test_a_slow_client_is_waited_for_and_new_ones_are_refused(name):
+    with running(name, WORKERS="2") as server, connected(server) as client:
+        client.sendall(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 99\r\n\r\n{")
+        assert server.ask('{"words": [1]}')[0] == 200
+        server.process.terminate()
+        with contextlib.suppress(ConnectionError):
+            while True:  # until new ones are refused, the slow one still waiting
+                connected(server).close()
+        client.sendall(b" " * 98)
+        assert client.recv(12) == b"HTTP/1.1 400"
+        assert server.process.wait(60) in (0, -signal.SIGTERM)
 
 
 @pytest.mark.parametrize("name", SERVERS)
