@@ -488,7 +488,7 @@ def _check_seconds(seconds):
     if isinstance(seconds, bool) or not isinstance(seconds, (int, float)):
         raise TypeError(f"task_time_limit must be seconds, not {type(seconds).__name__}")
     if not 0 < seconds < 1e9:
-        raise ValueError(f"task_time_limit must be more than nothing, not {seconds}")
+        raise ValueError(f"task_time_limit must be from 0 to 1e9 seconds, not {seconds}")
     return float(seconds)
 
 
