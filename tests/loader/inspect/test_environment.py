@@ -7,9 +7,10 @@ Usage: test_environment.py HOMEFREE LIBRARY SHIM [unittest arguments]
 import json
 import os
 import resource
+import subprocess
 import sys
 
-from command import MODULE, InspectTest, inspect, main
+from command import HOMEFREE, MODULE, InspectTest, inspect, main
 
 TLS = """
 static __thread char room[%d] __attribute__((tls_model("initial-exec")));
@@ -20,6 +21,13 @@ JEMALLOC = MODULE + '__attribute__((used, visibility("hidden"))) int je_mallctl(
 MIMALLOC = MODULE + '__attribute__((used, visibility("hidden"))) int mi_malloc(void) { return 0; }'
 
 
+PACKAGE = HOMEFREE.parents[2] / "python/homefree"
+IMPATIENT = """
+import sys; sys.path.insert(0, sys.argv[1])
+from command import inspect_package
+inspect_package._PATIENCE = 0.1
+inspect_package.directories(sys.argv[2])
+"""
 USER = "int number(void), x(void); int x(void) { return number(); }"
 
 
@@ -160,7 +168,6 @@ class Given(Environment):
             "echo 1": "does not say",
             "echo '{}'": "does not say",
             "exec yes": "does not stop printing",
-            "exec sleep 1000": "says nothing for 30 seconds",
         }.items():
             with self.subTest(what):
                 program = self.file("program", f"#!/bin/sh\n{what}\n")
@@ -168,6 +175,15 @@ class Given(Environment):
                 done = inspect("--environment", program, preexec_fn=limit)
                 self.assertEqual((done.returncode, done.stderr.count(b"\n")), (3, 1), done.stderr)
                 self.assertIn(said, done.stderr.decode())
+
+    def test_a_python_that_hangs(self):
+        """The command waits for half a minute, which this does not."""
+        program = self.file("program", "#!/bin/sh\nexec sleep 1000\n")
+        program.chmod(0o755)
+        done = subprocess.run(
+            [sys.executable, "-BISc", IMPATIENT, PACKAGE, program], capture_output=True, text=True
+        )
+        self.assertIn("says nothing for 0.1 seconds", done.stderr)
 
     def test_a_python_that_prints(self):
         chatty = f'printf hello; {sys.executable} "$@"; echo bye'
