@@ -32,8 +32,9 @@ PyDoc_STRVAR(expect_doc, "work_expect(work)\n--\n\n"
 PyDoc_STRVAR(join_doc, "work_join(address)\n--\n\nThe queue at an address, as a capsule.");
 PyDoc_STRVAR(left_doc, "work_left(work, why)\n--\n\n"
                        "Counts a worker out. why: None, or the text of what went wrong.");
-PyDoc_STRVAR(taken_doc, "work_taken(work)\n--\n\n"
-                        "The highest number of a task that a worker has taken.");
+PyDoc_STRVAR(waits_doc, "work_waits(work, number)\n--\n\n"
+                        "Whether there is a task of that number, or with 0 any, that nobody has "
+                        "taken.");
 PyDoc_STRVAR(sit_doc,
              "work_sit(work)\n--\n\n"
              "Waits for a seat, which a worker has until it has retired. False if there is "
@@ -72,7 +73,6 @@ struct work {
     unsigned workers;         /* threads that have not ended */
     unsigned seats;           /* that are free; who waits for one is a spare */
     pthread_cond_t freed;     /* a seat, or those who wait need none any more */
-    unsigned long long taken; /* the highest number of a task that a worker has taken */
     bool closed;
 };
 
@@ -246,8 +246,6 @@ static struct item *next_task(struct work *work)
     if (item == NULL)
         return NULL;
     homefree_index_take(&work->index, &work->tasks, item->number);
-    if (item->number > work->taken)
-        __atomic_store_n(&work->taken, item->number, __ATOMIC_RELAXED);
     if (mine != NULL && mine->work == work) {
         mine->number = item->number;
         clock_gettime(CLOCK_MONOTONIC, &mine->since);
@@ -443,6 +441,22 @@ static PyObject *work_collect(PyObject *module, PyObject *arguments)
     }
     homefree_items_drop(items);
     return list;
+}
+
+static PyObject *work_waits(PyObject *module, PyObject *arguments)
+{
+    PyObject *capsule;
+    unsigned long long number;
+    struct work *work;
+    (void)module;
+    if (!PyArg_ParseTuple(arguments, "OK:work_waits", &capsule, &number) ||
+        (work = work_of(capsule)) == NULL)
+        return NULL;
+    pthread_mutex_lock(&work->lock);
+    const bool waits = number != 0 ? homefree_index_has(&work->index, number)
+                                   : work->tasks.first != NULL;
+    pthread_mutex_unlock(&work->lock);
+    return PyBool_FromLong(waits);
 }
 
 static PyObject *work_withdraw(PyObject *module, PyObject *arguments)
@@ -696,15 +710,6 @@ static PyObject *work_left(PyObject *module, PyObject *arguments)
     return Py_None;
 }
 
-static PyObject *work_taken(PyObject *module, PyObject *capsule)
-{
-    (void)module;
-    const struct work *work = PyCapsule_GetPointer(capsule, work_name);
-    if (work == NULL)
-        return NULL;
-    return PyLong_FromUnsignedLongLong(__atomic_load_n(&work->taken, __ATOMIC_RELAXED));
-}
-
 PyMethodDef homefree_work_methods[] = {
     {"work_new", work_new, METH_O, new_doc},
     {"work_start", work_start, METH_VARARGS, start_doc},
@@ -717,7 +722,7 @@ PyMethodDef homefree_work_methods[] = {
     {"work_give", work_give, METH_VARARGS, give_doc},
     {"work_collect", work_collect, METH_VARARGS, collect_doc},
     {"work_overdue", work_overdue, METH_VARARGS, overdue_doc},
-    {"work_taken", work_taken, METH_O, taken_doc},
+    {"work_waits", work_waits, METH_VARARGS, waits_doc},
     {"work_withdraw", work_withdraw, METH_VARARGS, withdraw_doc},
     {"work_clear", work_clear, METH_O, clear_doc},
     {"work_close", work_close, METH_O, close_doc},

@@ -104,12 +104,23 @@ void homefree_index_add(struct index *index, struct list *tasks, struct item *it
     homefree_list_add(tasks, item);
 }
 
-struct item *homefree_index_take(struct index *index, struct list *tasks, unsigned long long number)
+/* The link to a task, or to nothing. */
+static struct item **find(const struct index *index, unsigned long long number)
 {
     struct item **link = &index->buckets[number & (index->capacity - 1)];
     while (*link != NULL && (*link)->number != number)
         link = &(*link)->same;
-    struct item *item = *link;
+    return link;
+}
+
+bool homefree_index_has(const struct index *index, unsigned long long number)
+{
+    return *find(index, number) != NULL;
+}
+
+struct item *homefree_index_take(struct index *index, struct list *tasks, unsigned long long number)
+{
+    struct item **link = find(index, number), *item = *link;
     if (item == NULL)
         return NULL;
     *link = item->same;

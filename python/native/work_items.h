@@ -49,6 +49,7 @@ void homefree_index_close(struct index *index);
 void homefree_index_add(struct index *index, struct list *tasks, struct item *item);
 struct item *homefree_index_take(struct index *index, struct list *tasks,
                                  unsigned long long number);
+bool homefree_index_has(const struct index *index, unsigned long long number);
 struct item *homefree_index_clear(struct index *index, struct list *tasks);
 
 #endif

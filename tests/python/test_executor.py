@@ -344,6 +344,37 @@ with Executor(3, max_tasks_per_child=1, initializer=begin_in, initargs=(path, 99
         )
 
     @own_gil
+    def test_tasks_that_overtook_each_other_are_all_done(self):
+        self.fine(
+            """
+arrived, gate = threading.Semaphore(0), threading.Event()
+class Slow:
+    def __reduce__(self):
+        arrived.release()
+        gate.wait()
+        return int, (3,)
+inside, outside = os.pipe()
+executor = Executor(1, max_tasks_per_child=1)
+late = []
+threads = [threading.Thread(target=lambda: late.append(executor.submit(cube, Slow())))
+           for _ in range(3)]
+for thread in threads:
+    thread.start()
+    arrived.acquire()
+first = executor.submit(read, inside)
+gate.set()
+for thread in threads:
+    thread.join()
+runs = [future.running() for future in late]
+executor.shutdown(wait=False)
+os.write(outside, b"x")
+assert first.result() == b"x"
+assert [future.result() for future in late] == [27] * 3
+assert runs == [False] * 3, runs
+"""
+        )
+
+    @own_gil
     def test_a_spare_interpreter_that_cannot_begin_matters_when_it_is_needed(self):
         self.fine(
             """

@@ -101,7 +101,7 @@ class _Future(concurrent.futures.Future):
         self.set_running_or_notify_cancel()
 
     def running(self):
-        return not self.done() and self._number <= _homefree.work_taken(self._queue.work)
+        return not self.done() and not _homefree.work_waits(self._queue.work, self._number)
 
 
 class _Queue:
@@ -180,7 +180,9 @@ class _Queue:
 
     def _renew(self):
         """Makes what is to take the places of those that retire, one ahead of its time."""
-        while self.owed and self.spares < 1 and not (self.closed and self._all_taken()):
+        while self.owed and self.spares < 1:
+            if self.closed and not _homefree.work_waits(self.work, 0):
+                return
             self.owed -= 1
             self.spares += 1
             if None not in self.groups:
@@ -188,9 +190,6 @@ class _Queue:
             index = self.groups.index(None)
             self.groups[index] = False
             self._aside(self._replace, index)
-
-    def _all_taken(self):
-        return max(list(self.futures), default=0) <= _homefree.work_taken(self.work)
 
     def _replace(self, index):
         self.groups[index] = self._group()
