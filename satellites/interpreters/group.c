@@ -311,6 +311,8 @@ int hf_group_finish_all(int timeout_ms)
         (void)hf_deadline(&deadline, INTERRUPT_MS);
         done = hf_registry_wait(&deadline);
     }
+    if (!done)
+        hf_registry_each(hf_owner_thread_lose);
     hf_thread_states_expire();
     hf_reattach(py, thread);
     return done ? 0 : -ETIMEDOUT;

@@ -53,6 +53,7 @@ struct hf_interpreter {
     unsigned helpers;       /* threads at work in it for a moment; the interpreter waits for them */
     unsigned interruptions; /* of what runs in it, at its end */
     bool forsaken;          /* ends although others hold something of it */
+    bool is_lost;           /* CPython does not know it any more; it never ends */
     bool finishing;         /* nothing may attach any more but the owner thread */
     bool has_owner_thread;
     struct hf_interpreter *next_listed; /* the registry's lock */

@@ -16,6 +16,7 @@
 #include "satellites/interpreters/posts.h"
 #include "satellites/interpreters/registry.h"
 #include "satellites/interpreters/sessions.h"
+#include "satellites/interpreters/stuck.h"
 #include "satellites/interpreters/thread_states.h"
 #include "satellites/interpreters/value_memory.h"
 
@@ -391,6 +392,17 @@ void hf_owner_thread_forsake(struct hf_interpreter *interpreter)
     pthread_mutex_unlock(&interpreter->lock);
     atomic_store(&interpreter->group->ending, true);
     hf_owner_thread_dismiss(interpreter);
+}
+
+void hf_owner_thread_lose(struct hf_interpreter *interpreter)
+{
+    pthread_mutex_lock(&turn_lock);
+    pthread_mutex_lock(&interpreter->lock);
+    if (has_turn == NULL && !interpreter->is_lost && !interpreter->finishing &&
+        interpreter->group->engine == HF_ENGINE_OWN_GIL)
+        interpreter->is_lost = hf_stuck_unlist(interpreter->group->py, interpreter->python);
+    pthread_mutex_unlock(&interpreter->lock);
+    pthread_mutex_unlock(&turn_lock);
 }
 
 /* ---- interrupting ---- */

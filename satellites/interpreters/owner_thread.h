@@ -36,6 +36,10 @@ void hf_owner_thread_interrupt(struct hf_interpreter *interpreter);
  * make or end another one goes ahead. */
 void hf_owner_thread_give_up(struct hf_interpreter *interpreter);
 
+/* CPython is about to be finalized, and the interpreter does not end: CPython forgets it (stuck.h),
+ * unless one is being made or ended meanwhile. */
+void hf_owner_thread_lose(struct hf_interpreter *interpreter);
+
 /* In a forked child. */
 void hf_owner_thread_in_child(void);
 

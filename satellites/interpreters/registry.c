@@ -64,7 +64,7 @@ bool hf_registry_remove(struct hf_interpreter *interpreter)
 {
     pthread_mutex_lock(&lock);
     pthread_mutex_lock(&interpreter->lock);
-    const bool can = atomic_load(&interpreter->sessions) == 0 &&
+    const bool can = !interpreter->is_lost && atomic_load(&interpreter->sessions) == 0 &&
                      (interpreter->held == 0 || interpreter->forsaken) &&
                      interpreter->head == NULL && interpreter->helpers == 0;
     if (can) {

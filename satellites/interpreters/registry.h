@@ -20,7 +20,8 @@ struct hf_interpreter *hf_registry_main(void);
 void hf_registry_add(struct hf_interpreter *interpreter);
 
 /* Takes an interpreter off the list if it can end: nobody has a session of it, holds anything of
- * it, has posted anything to it, or is interrupting it. Sets `finishing` then. */
+ * it, has posted anything to it, or is interrupting it, and CPython knows it. Sets `finishing`
+ * then. */
 bool hf_registry_remove(struct hf_interpreter *interpreter);
 
 /* Lists a guest (guests.h), unless its interpreter is listed already. */

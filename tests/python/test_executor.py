@@ -440,6 +440,23 @@ print("done")
         self.assertEqual(done, "done\n")
 
     @own_gil
+    def test_the_program_ends_without_one_that_is_stuck_for_ever(self):
+        done = self.outcome(
+            """
+inside, outside = os.pipe()
+with Executor(2, task_time_limit=1) as executor:
+    try:
+        executor.submit(read, inside).result()
+    except TimeoutError:
+        pass
+    assert patiently(executor, cube, 3) == 27
+print("done")
+sys.exit(3)
+"""
+        )
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (3, "done\n", ""))
+
+    @own_gil
     def test_a_task_in_time_has_its_result(self):
         self.fine(
             """

@@ -248,7 +248,9 @@ HF_API int hf_interpreters_end(struct hf_interpreters *group, int timeout_ms);
  * Ends all interpreters of all groups, parked ones too: to be called before Py_FinalizeEx(), which
  * ends the process if interpreters are left.
  *
- * Sessions are waited for as by hf_interpreters_end(). What others hold of an interpreter stays as
+ * Sessions are waited for as by hf_interpreters_end(). What does not end even then is taken out of
+ * CPython's list, and Py_FinalizeEx() leaves it alone: its threads end when they want to run Python
+ * again. What others hold of an interpreter stays as
  * it is: its memory may be used, and is never given back (hf_stats(), releases_leaked). The groups
  * still have to be freed by hf_interpreters_end(). The package `homefree` calls this when Python
  * exits.
@@ -257,7 +259,7 @@ HF_API int hf_interpreters_end(struct hf_interpreters *group, int timeout_ms);
  *   timeout_ms  in, milliseconds: how long to wait for sessions; negative: as long as it takes
  * Result: 0 or a negative errno.
  * Errors:
- *   -ETIMEDOUT  an interpreter has not ended
+ *   -ETIMEDOUT  an interpreter has not ended, and never will
  *   -EDEADLK    the calling thread has a session, or is an owner thread
  * Frees: nothing.
  * Threads: safe.

@@ -530,7 +530,8 @@ class Executor(concurrent.futures.Executor):
 
     task_time_limit: seconds. A task that runs for longer gets a TimeoutError; SystemExit is raised
     in what it runs, and a new interpreter takes the place. One that is stuck in C is left alone: it
-    ends when that returns, which the end of the program waits for, ten seconds at most.
+    ends when that returns, which the end of the program waits for, ten seconds at most; then it
+    goes without.
 
     These three are a RuntimeError in a free-threaded CPython.
 
