@@ -9,6 +9,7 @@
 #include "alloc/base/fork_lock.h"
 #include "alloc/heap/internal.h"
 
+#include <errno.h>
 #include <pthread.h>
 
 #define SLOTS 2048
@@ -197,18 +198,22 @@ static void learn(const struct hf_cpython *cpython)
 
 /* ---- beginning and ending ---- */
 
-bool hf_interpreter_heap_prepare(struct hf_limit *limit, unsigned number)
+int hf_interpreter_heap_prepare(struct hf_limit *limit, unsigned number)
 {
     const struct hf_heaps_functions *heaps = hf_heaps();
     struct hf_heap *heap;
-    if (heaps == NULL || heaps->make(&heap) != 0)
-        return false;
+    if (heaps == NULL)
+        return -ENOMEM;
     if (calls[MALLOC] == NULL)
         learn(hf_cpython());
+    if (limit != NULL && calls[MALLOC] == NULL)
+        return -ENOTSUP;
+    if (heaps->make(&heap) != 0)
+        return -ENOMEM;
     making.home = (struct home){.heap = heap, .limit = limit, .number = number};
     making.nodes = false;
     atomic_store(&making.thread, pthread_self());
-    return true;
+    return 0;
 }
 
 bool hf_interpreter_heap_begin(int64_t interpreter)

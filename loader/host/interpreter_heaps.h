@@ -34,9 +34,11 @@ bool hf_interpreter_heap_take(void **out, size_t size, bool zeroed, const void *
  * without a heap goes there. One thread at a time, attached to the main interpreter and then to the
  * new one. That there is no heap is no error, without a limit: then the blocks are the common
  * heap's, as before. limit: with its number; NULL for none; the heap does not own it. The first one
- * returns whether there is a heap; the second one, whether the interpreter has got it.
+ * returns 0; -ENOTSUP: with the object allocator that CPython uses, nobody could tell whose a block
+ * is, and so not whether it is above the limit; or -ENOMEM. The second one returns whether the
+ * interpreter has got the heap.
  */
-bool hf_interpreter_heap_prepare(struct hf_limit *limit, unsigned number);
+int hf_interpreter_heap_prepare(struct hf_limit *limit, unsigned number);
 bool hf_interpreter_heap_begin(int64_t interpreter);
 
 /* An interpreter gets an arena, for which CPython asks for nodes of a tree next. False: it would be

@@ -47,10 +47,11 @@ static int interpreter_begins(uint64_t memory_limit)
             return error;
         number = hf_limit_number(making);
     }
-    if (hf_interpreter_heap_prepare(making, (unsigned)number) || making == NULL)
+    const int error = hf_interpreter_heap_prepare(making, (unsigned)number);
+    if (error == 0 || making == NULL)
         return 0;
     end_limit(making);
-    return -ENOMEM;
+    return error;
 }
 
 static void interpreter_begun(int64_t interpreter)

@@ -53,7 +53,7 @@ def bytes_of(size: int | str | None) -> int:
         if found is None:
             raise ValueError(f'homefree: a size is wanted, such as "2G", not {size!r}')
         size = float(found[1]) * 1024 ** " KMGT".index(found[2].upper() or " ")
-    if not isinstance(size, (int, float)):
+    if isinstance(size, bool) or not isinstance(size, (int, float)):
         raise TypeError(f"homefree: a size is bytes or text, not {type(size).__name__}")
     if size < 0 or math.isnan(size):
         raise ValueError(f"homefree: a size must not be negative or NaN, as {size!r} is")

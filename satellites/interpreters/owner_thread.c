@@ -109,6 +109,10 @@ static int make_own(struct hf_interpreter *interpreter, const struct hf_owner_th
         snprintf(order->why, order->why_size,
                  "there are 64 limits, and each interpreter with "
                  "a memory limit takes one");
+    if (error == -ENOTSUP && order->why_size > 0)
+        snprintf(order->why, order->why_size,
+                 "a memory limit needs CPython's own object allocator, without PYTHONMALLOC, "
+                 "-X dev, tracemalloc and install(python=\"full\")");
     if (error != 0) {
         interpreter->first = NULL;
         delete_current(py, in_main);

@@ -3,6 +3,7 @@ lets the one that asks for more raise MemoryError: for objects, NumPy's arrays, 
 copies of modules take from malloc(). The others go on, and so does that one.
 """
 
+import os
 import pathlib
 import subprocess
 import sys
@@ -110,7 +111,7 @@ def refused(executor, function, *arguments):
 class Program(unittest.TestCase):
     maxDiff = None
 
-    def fine(self, code):
+    def fine(self, code, **variables):
         with tempfile.TemporaryDirectory() as directory:
             path = pathlib.Path(directory) / "program.py"
             body = "".join(f"    {line}\n" for line in code.strip("\n").split("\n"))
@@ -122,6 +123,7 @@ class Program(unittest.TestCase):
                 text=True,
                 timeout=300,
                 check=False,
+                env={**os.environ, **variables},
             )
         self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
 
@@ -231,6 +233,7 @@ with Executor(1, memory_limit="unlimited") as executor:
         self.fine(
             """
 for value, error in ((0, ValueError), ("1X", ValueError), (-1, ValueError), ([], TypeError),
+                     (True, TypeError),
                      ("1M", RuntimeError)):
     try:
         Executor(1, memory_limit=value)
@@ -248,6 +251,30 @@ for executor in limits:
 Executor(1, memory_limit="1G").shutdown()
 """
         )
+
+    def test_where_nobody_knows_whose_a_block_is(self):
+        """Nothing would be refused there."""
+        for variables in (
+            {"PYTHONMALLOC": "malloc"},
+            {"PYTHONMALLOC": "debug"},
+            {"PYTHONDEVMODE": "1"},
+            {"PYTHONTRACEMALLOC": "1"},
+        ):
+            with self.subTest(variables):
+                self.fine(
+                    """
+for limits in {"memory_limit": "1G"}, {"max_memory_per_child": "1G"}:
+    try:
+        Executor(1, **limits)
+    except RuntimeError as why:
+        assert "needs CPython's own object allocator" in str(why), why
+    else:
+        raise AssertionError(limits)
+with Executor(1) as executor:
+    assert executor.submit(where).result() > 0
+""",
+                    **variables,
+                )
 
 
 class Replaced(Program):

@@ -137,7 +137,9 @@ struct hf_interpreters_options {
  *               more than 1024 interpreters
  *   -ENOENT     the process has no CPython 3.9 or later
  *   -ENOTSUP    its CPython has one GIL for all interpreters; or this installation has no
- *               libhomefree-interpreters.so
+ *               libhomefree-interpreters.so; or memory_limit, and CPython's object allocator is
+ *               another one, or has hooks (PYTHONMALLOC, -X dev, tracemalloc), so that it is
+ *               unknown whose a block is
  *   -EPROTO     Python code raised: of set_up, or of the package
  *   -EIO        CPython could not make an interpreter
  *   -EDEADLK    the calling thread is making or ending an interpreter itself
