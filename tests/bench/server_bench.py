@@ -79,7 +79,8 @@ class Running:
     def __init__(self, python, way, cpus, workers, words):
         from load import Server
 
-        path = [str(EXAMPLE), str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])]
+        packages = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+        path = [str(EXAMPLE), str(HERE), *map(os.path.abspath, filter(None, packages))]
         self.server = Server(
             "taskset", "-c", cpus, python, *WAYS[way],
             WORKERS=str(workers), GUNICORN_CMD_ARGS=f"-w {workers}", MODEL_WORDS=str(words),
