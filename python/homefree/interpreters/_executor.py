@@ -533,7 +533,8 @@ class Executor(concurrent.futures.Executor):
     ends when that returns, which the end of the program waits for, ten seconds at most; then it
     goes without.
 
-    These three are a RuntimeError in a free-threaded CPython.
+    These three are a RuntimeError in a free-threaded CPython; those of memory also where CPython's
+    object allocator has hooks or is another one (PYTHONMALLOC, -X dev, tracemalloc).
 
     In a free-threaded CPython calls run on threads of this interpreter. Nothing is pickled:
     functions, arguments and results are the caller's own objects, and modules and their globals are
