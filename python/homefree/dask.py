@@ -27,7 +27,7 @@ import types
 
 from .interpreters import Executor, engine
 from .interpreters._crossing import Pickler
-from .interpreters._executor import error_of
+from .interpreters._queue import error_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

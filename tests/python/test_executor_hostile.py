@@ -185,7 +185,7 @@ with Executor(1) as executor:
 def late():
     threading.main_thread().join()
     # Until the functions for the end have been called.
-    while not interpreters._executor._closing:
+    while not interpreters._queue._closing:
         time.sleep(0.001)
     try:
         Executor(1).submit(cube, 2)

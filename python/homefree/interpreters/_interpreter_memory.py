@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from .. import _homefree
-from ._executor import places
+from ._queue import places
 
 __all__ = ["InterpreterMemory", "memory"]
 
