@@ -25,9 +25,10 @@ static int add_functions(PyObject *module, PyMethodDef *const *tables, size_t co
  * without them. Returns 0, or -1 with an exception set. */
 static int add_interpreters_parts(PyObject *module)
 {
-    static PyMethodDef *const tables[] = {homefree_crossing_methods, homefree_message_methods,
-                                          homefree_layout_methods, homefree_work_methods,
-                                          homefree_frames_methods, homefree_interpreters_methods};
+    static PyMethodDef *const tables[] = {homefree_crossing_methods,    homefree_message_methods,
+                                          homefree_layout_methods,      homefree_work_methods,
+                                          homefree_worker_methods,      homefree_frames_methods,
+                                          homefree_interpreters_methods};
     const struct homefree_state *state = PyModule_GetState(module);
     int result = 0;
     HOMEFREE_BEGIN_ALONE(module);

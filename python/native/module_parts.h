@@ -27,12 +27,13 @@ extern PyMethodDef homefree_interpreter_methods[];
 extern PyMethodDef homefree_pressure_methods[];
 /* cuda_module.c: homefree.cuda */
 extern PyMethodDef homefree_cuda_methods[];
-/* crossing.c, message_object.c, layout.c, work.c, frames.c, interpreters_module.c:
+/* crossing.c, message_object.c, layout.c, work.c, work_threads.c, frames.c, interpreters_module.c:
  * homefree.interpreters */
 extern PyMethodDef homefree_crossing_methods[];
 extern PyMethodDef homefree_message_methods[];
 extern PyMethodDef homefree_layout_methods[];
 extern PyMethodDef homefree_work_methods[];
+extern PyMethodDef homefree_worker_methods[];
 extern PyMethodDef homefree_frames_methods[];
 extern PyMethodDef homefree_interpreters_methods[];
 

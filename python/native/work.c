@@ -1,37 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The part of the extension for homefree.interpreters.Executor: the queue through which an executor
- * and its interpreters exchange messages (crossing.h), and the threads that the interpreters work
- * on.
- *
- * A queue is plain memory, held by a count: each capsule of it and each worker's thread is a
- * holder. Its lock is a leaf: it is held for a few stores, and never while Python runs. Whoever
- * waits is detached. A forked child leaves the queues of its parent alone.
+ * and its interpreters exchange messages (crossing.h). work_state.h says who holds it and what
+ * locks it.
  */
-#include "python/native/crossing.h"
-#include "python/native/work_items.h"
+#include "python/native/work_state.h"
 
-#include <errno.h>
 #include <homefree/homefree.h>
 #include <homefree/interpreters.h>
-#include <pthread.h>
-#include <stdbool.h>
-#include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 PyDoc_STRVAR(new_doc, "work_new(seats)\n--\n\n"
                       "A queue, as a capsule. seats: how many of those may work who work_sit().");
-PyDoc_STRVAR(start_doc, "work_start(work, group, index, slot, setup)\n--\n\n"
-                        "Starts the thread on which an interpreter works; setup is bytes, and slot "
-                        "a number for work_overdue().");
-PyDoc_STRVAR(expect_doc, "work_expect(work)\n--\n\n"
-                         "Counts a worker on a thread of this interpreter; returns the queue's "
-                         "address, which is valid until work_left().");
-PyDoc_STRVAR(join_doc, "work_join(address)\n--\n\nThe queue at an address, as a capsule.");
-PyDoc_STRVAR(left_doc, "work_left(work, why)\n--\n\n"
-                       "Counts a worker out. why: None, or the text of what went wrong.");
 PyDoc_STRVAR(waits_doc, "work_waits(work, number)\n--\n\n"
                         "Whether there is a task of that number, or with 0 any, that nobody has "
                         "taken.");
@@ -61,80 +42,7 @@ PyDoc_STRVAR(clear_doc, "work_clear(work)\n--\n\n"
 PyDoc_STRVAR(close_doc, "work_close(work)\n--\n\n"
                         "Accepts no further tasks; the workers end after those that are there.");
 
-static const char work_name[] = "homefree.work";
-
-struct work {
-    size_t holders;
-    pid_t owner; /* the process; a forked child has only a copy */
-    pthread_mutex_t lock;
-    struct list tasks, results;
-    struct index index;       /* of the tasks */
-    struct worker *running;   /* with threads of their own */
-    unsigned workers;         /* threads that have not ended */
-    unsigned seats;           /* that are free; who waits for one is a spare */
-    pthread_cond_t freed;     /* a seat, or those who wait need none any more */
-    bool closed;
-};
-
-/* The queue's lock guards what changes. */
-struct worker {
-    struct work *work;
-    struct worker *next;
-    struct hf_interpreters *group;
-    int index, slot;
-    unsigned long long number; /* of its task; 0: none */
-    struct timespec since;
-    bool given_up;
-    Py_ssize_t size;
-    char setup[]; /* a pickle */
-};
-static _Thread_local struct worker *mine;
-
 /* ---- the queue ---- */
-
-static void take_hold(struct work *work)
-{
-    __atomic_fetch_add(&work->holders, 1, __ATOMIC_RELAXED);
-}
-
-static void let_go(struct work *work)
-{
-    if (__atomic_sub_fetch(&work->holders, 1, __ATOMIC_ACQ_REL) != 0 || work->owner != getpid())
-        return;
-    homefree_items_drop(work->tasks.first);
-    homefree_items_drop(work->results.first);
-    homefree_index_close(&work->index);
-    pthread_cond_destroy(&work->tasks.arrived);
-    pthread_cond_destroy(&work->results.arrived);
-    pthread_cond_destroy(&work->freed);
-    pthread_mutex_destroy(&work->lock);
-    hf_free(work);
-}
-
-static void drop_capsule(PyObject *capsule)
-{
-    let_go(PyCapsule_GetPointer(capsule, work_name));
-}
-
-/* The queue of a capsule, if this process may use it; NULL with an exception set. */
-static struct work *work_of(PyObject *capsule)
-{
-    struct work *work = PyCapsule_GetPointer(capsule, work_name);
-    if (work != NULL && work->owner != getpid()) {
-        PyErr_SetString(PyExc_RuntimeError, "this process was forked from the one that has the "
-                                            "interpreters; make an Executor of its own");
-        return NULL;
-    }
-    return work;
-}
-
-static PyObject *capsule_of(struct work *work)
-{
-    PyObject *capsule = PyCapsule_New(work, work_name, drop_capsule);
-    if (capsule == NULL)
-        let_go(work);
-    return capsule;
-}
 
 static PyObject *work_new(PyObject *module, PyObject *number)
 {
@@ -153,7 +61,7 @@ static PyObject *work_new(PyObject *module, PyObject *number)
     homefree_list_open(&work->tasks);
     homefree_list_open(&work->results);
     homefree_index_open(&work->index);
-    return capsule_of(work);
+    return homefree_work_capsule(work);
 }
 
 /* ---- tasks and results ---- */
@@ -202,7 +110,7 @@ static PyObject *work_put(PyObject *module, PyObject *arguments)
     struct work *work;
     if (!PyArg_ParseTuple(arguments, "OKsOO:work_put", &capsule, &number, &name, &pickle,
                           &buffers) ||
-        (work = work_of(capsule)) == NULL)
+        (work = homefree_work_of(capsule)) == NULL)
         return NULL;
     struct item *item = item_new(module, number, 0, name, pickle, buffers);
     if (item == NULL)
@@ -217,13 +125,9 @@ static PyObject *work_put(PyObject *module, PyObject *arguments)
     return PyBool_FromLong(!closed);
 }
 
-/* The outcomes of a worker that ended before its time, and of one that has done its share; see
- * _inside.py. */
-enum { BROKEN = 2, RETIRED = 3 };
-
 static PyObject *work_sit(PyObject *module, PyObject *capsule)
 {
-    struct work *work = work_of(capsule);
+    struct work *work = homefree_work_of(capsule);
     bool sits;
     (void)module;
     if (work == NULL)
@@ -246,32 +150,17 @@ static struct item *next_task(struct work *work)
     if (item == NULL)
         return NULL;
     homefree_index_take(&work->index, &work->tasks, item->number);
-    if (mine != NULL && mine->work == work) {
-        mine->number = item->number;
-        clock_gettime(CLOCK_MONOTONIC, &mine->since);
-    }
+    homefree_worker_begins(work, item->number);
     return item;
-}
-
-/* Under the lock: one who waits for a seat may work. */
-static void free_seat(struct work *work)
-{
-    work->seats++;
-    pthread_cond_signal(&work->freed);
-}
-
-static bool is_given_up(const struct work *work)
-{
-    return mine != NULL && mine->work == work && mine->given_up;
 }
 
 static PyObject *work_take(PyObject *module, PyObject *capsule)
 {
-    struct work *work = work_of(capsule);
+    struct work *work = homefree_work_of(capsule);
     if (work == NULL)
         return NULL;
     pthread_mutex_lock(&work->lock);
-    const bool given_up = is_given_up(work);
+    const bool given_up = homefree_worker_is_given_up(work);
     struct item *item = given_up ? NULL : next_task(work);
     const bool ended = given_up || (item == NULL && work->closed);
     pthread_mutex_unlock(&work->lock);
@@ -300,80 +189,24 @@ static PyObject *work_give(PyObject *module, PyObject *arguments)
     struct work *work;
     if (!PyArg_ParseTuple(arguments, "OKiOO:work_give", &capsule, &number, &outcome, &pickle,
                           &buffers) ||
-        (work = work_of(capsule)) == NULL)
+        (work = homefree_work_of(capsule)) == NULL)
         return NULL;
     struct item *item = item_new(module, number, outcome, "", pickle, buffers);
     if (item == NULL)
         return NULL;
     pthread_mutex_lock(&work->lock);
-    const bool given_up = is_given_up(work);
+    const bool given_up = homefree_worker_is_given_up(work);
     if (!given_up) {
-        if (mine != NULL && mine->work == work)
-            mine->number = 0;
+        homefree_worker_begins(work, 0);
         homefree_list_add(&work->results, item);
         if (outcome == RETIRED)
-            free_seat(work);
+            homefree_work_free_seat(work);
     }
     pthread_mutex_unlock(&work->lock);
     if (given_up)
         homefree_items_drop(item);
     Py_INCREF(Py_None);
     return Py_None;
-}
-
-/* ---- time ---- */
-
-static struct timespec later(struct timespec from, double seconds)
-{
-    enum { SECOND = 1000000000 };
-    const long whole = (long)seconds;
-    from.tv_sec += whole;
-    from.tv_nsec += (long)((seconds - (double)whole) * SECOND);
-    if (from.tv_nsec >= SECOND) {
-        from.tv_sec++;
-        from.tv_nsec -= SECOND;
-    }
-    return from;
-}
-
-static bool is_before(const struct timespec *one, const struct timespec *other)
-{
-    return one->tv_sec != other->tv_sec ? one->tv_sec < other->tv_sec
-                                        : one->tv_nsec < other->tv_nsec;
-}
-
-/* When the first task will have run for so long; one that begins later ends later. Under the lock.
- */
-static struct timespec first_end(const struct work *work, double seconds)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    struct timespec first = later(now, seconds);
-    for (const struct worker *worker = work->running; worker != NULL; worker = worker->next) {
-        const struct timespec end = later(worker->since, seconds);
-        if (worker->number != 0 && is_before(&end, &first))
-            first = end;
-    }
-    return first;
-}
-
-/* Under the lock: the first worker whose task has run for so long counts no longer. */
-static struct worker *give_up(struct work *work, double seconds)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    for (struct worker **link = &work->running; *link != NULL; link = &(*link)->next) {
-        struct worker *worker = *link;
-        const struct timespec end = later(worker->since, seconds);
-        if (worker->number == 0 || is_before(&now, &end))
-            continue;
-        *link = worker->next;
-        worker->given_up = true;
-        work->workers--;
-        free_seat(work);
-        return worker;
-    }
-    return NULL;
 }
 
 static PyObject *work_overdue(PyObject *module, PyObject *arguments)
@@ -383,14 +216,14 @@ static PyObject *work_overdue(PyObject *module, PyObject *arguments)
     struct work *work;
     (void)module;
     if (!PyArg_ParseTuple(arguments, "Od:work_overdue", &capsule, &seconds) ||
-        (work = work_of(capsule)) == NULL)
+        (work = homefree_work_of(capsule)) == NULL)
         return NULL;
     PyObject *list = PyList_New(0);
     for (bool more = true; list != NULL && more;) {
         int slot = 0;
         unsigned long long number = 0;
         pthread_mutex_lock(&work->lock);
-        const struct worker *worker = give_up(work, seconds);
+        const struct worker *worker = homefree_worker_give_up(work, seconds);
         more = worker != NULL;
         if (more) {
             slot = worker->slot;
@@ -413,7 +246,7 @@ static PyObject *work_collect(PyObject *module, PyObject *arguments)
     struct item *items;
     bool ended = false, in_time = true;
     if (!PyArg_ParseTuple(arguments, "Od:work_collect", &capsule, &seconds) ||
-        (work = work_of(capsule)) == NULL)
+        (work = homefree_work_of(capsule)) == NULL)
         return NULL;
     Py_BEGIN_ALLOW_THREADS
     pthread_mutex_lock(&work->lock);
@@ -421,7 +254,7 @@ static PyObject *work_collect(PyObject *module, PyObject *arguments)
            !(ended = work->workers == 0 && work->closed)) {
         struct timespec until = {0};
         if (seconds > 0)
-            until = first_end(work, seconds);
+            until = homefree_workers_first_end(work, seconds);
         in_time = homefree_list_wait(&work->results, &work->lock, seconds > 0 ? &until : NULL);
     }
     pthread_mutex_unlock(&work->lock);
@@ -450,11 +283,11 @@ static PyObject *work_waits(PyObject *module, PyObject *arguments)
     struct work *work;
     (void)module;
     if (!PyArg_ParseTuple(arguments, "OK:work_waits", &capsule, &number) ||
-        (work = work_of(capsule)) == NULL)
+        (work = homefree_work_of(capsule)) == NULL)
         return NULL;
     pthread_mutex_lock(&work->lock);
-    const bool waits = number != 0 ? homefree_index_has(&work->index, number)
-                                   : work->tasks.first != NULL;
+    const bool waits =
+        number != 0 ? homefree_index_has(&work->index, number) : work->tasks.first != NULL;
     pthread_mutex_unlock(&work->lock);
     return PyBool_FromLong(waits);
 }
@@ -466,7 +299,7 @@ static PyObject *work_withdraw(PyObject *module, PyObject *arguments)
     struct work *work;
     (void)module;
     if (!PyArg_ParseTuple(arguments, "OK:work_withdraw", &capsule, &number) ||
-        (work = work_of(capsule)) == NULL)
+        (work = homefree_work_of(capsule)) == NULL)
         return NULL;
     pthread_mutex_lock(&work->lock);
     struct item *item = homefree_index_take(&work->index, &work->tasks, number);
@@ -478,7 +311,7 @@ static PyObject *work_withdraw(PyObject *module, PyObject *arguments)
 static PyObject *work_clear(PyObject *module, PyObject *capsule)
 {
     (void)module;
-    struct work *work = work_of(capsule);
+    struct work *work = homefree_work_of(capsule);
     PyObject *numbers = work != NULL ? PyList_New(0) : NULL;
     if (numbers == NULL)
         return NULL;
@@ -509,7 +342,7 @@ static void close_work(struct work *work)
 static PyObject *work_close(PyObject *module, PyObject *capsule)
 {
     (void)module;
-    struct work *work = work_of(capsule);
+    struct work *work = homefree_work_of(capsule);
     if (work == NULL)
         return NULL;
     close_work(work);
@@ -517,205 +350,8 @@ static PyObject *work_close(PyObject *module, PyObject *capsule)
     return Py_None;
 }
 
-/* ---- the workers ---- */
-
-/* Adds a result without a pickle: the text of what went wrong. The caller is attached if `error` is
- * NULL: then the text is that of the exception that is set. */
-static void report_broken(struct work *work, const char *error)
-{
-    PyObject *type = NULL, *value = NULL, *trace = NULL, *text = NULL;
-    if (error == NULL) {
-        PyErr_Fetch(&type, &value, &trace);
-        PyErr_NormalizeException(&type, &value, &trace);
-        PyObject *name = type != NULL ? PyObject_GetAttrString(type, "__qualname__") : NULL;
-        PyObject *line =
-            name != NULL && value != NULL ? PyUnicode_FromFormat("%S: %S", name, value) : NULL;
-        PyObject *bytes = line != NULL ? PyUnicode_AsUTF8String(line) : NULL;
-        Py_XDECREF(line);
-        Py_XDECREF(name);
-        text = bytes;
-        error = bytes != NULL ? PyBytes_AsString(bytes) : "its code could not be run";
-    }
-    struct item *item = hf_calloc(1, sizeof *item + 1);
-    if (item != NULL) {
-        *item = (struct item){.outcome = BROKEN, .message = homefree_message_of_text(error)};
-        if (item->message != NULL) {
-            pthread_mutex_lock(&work->lock);
-            homefree_list_add(&work->results, item);
-            pthread_mutex_unlock(&work->lock);
-        } else {
-            hf_free(item);
-        }
-    }
-    Py_XDECREF(text);
-    Py_XDECREF(type);
-    Py_XDECREF(value);
-    Py_XDECREF(trace);
-}
-
-/* Counts a worker out, unless it was given up, and lets go of the queue. worker: NULL for one that
- * is on another's thread. */
-static void leave(struct work *work, struct worker *worker)
-{
-    pthread_mutex_lock(&work->lock);
-    if (worker == NULL) {
-        work->workers--;
-    } else if (!worker->given_up) {
-        struct worker **link = &work->running;
-        while (*link != worker)
-            link = &(*link)->next;
-        *link = worker->next;
-        work->workers--;
-    }
-    pthread_cond_broadcast(&work->results.arrived);
-    pthread_cond_broadcast(&work->freed);
-    pthread_mutex_unlock(&work->lock);
-    hf_free(worker);
-    let_go(work);
-}
-
-/* What debuggers and `top -H` call the calling thread, which is attached. */
-static void name_thread(void)
-{
-    char name[16];
-    snprintf(name, sizeof name, "interpreter %d",
-             (int)PyInterpreterState_GetID(PyInterpreterState_Get()));
-    (void)pthread_setname_np(pthread_self(), name);
-}
-
-/* Runs homefree.interpreters._inside.work(queue, setup) in the interpreter that this thread is
- * attached to, until the queue is closed. */
-static void work_inside(const struct worker *worker)
-{
-    name_thread();
-    take_hold(worker->work);
-    PyObject *capsule = capsule_of(worker->work);
-    PyObject *inside =
-        capsule != NULL ? PyImport_ImportModule("homefree.interpreters._inside") : NULL;
-    PyObject *result = inside != NULL ? PyObject_CallMethod(inside, "work", "Oy#", capsule,
-                                                            worker->setup, worker->size)
-                                      : NULL;
-    pthread_mutex_lock(&worker->work->lock);
-    const bool given_up = worker->given_up;
-    pthread_mutex_unlock(&worker->work->lock);
-    if (result == NULL && !given_up)
-        report_broken(worker->work, NULL);
-    PyErr_Clear();
-    Py_XDECREF(result);
-    Py_XDECREF(inside);
-    Py_XDECREF(capsule);
-}
-
-static void *run_worker(void *argument)
-{
-    struct worker *worker = mine = argument;
-    struct work *work = worker->work;
-    struct hf_session *session;
-    int error = hf_session_begin(&session, worker->group, worker->index, -1);
-    if (error == 0) {
-        error = hf_session_attach(session);
-        if (error == 0) {
-            (void)hf_session_name(session, "<initializer>");
-            work_inside(worker);
-            hf_session_detach(session);
-        }
-        hf_session_end(session);
-    }
-    if (error != 0)
-        report_broken(work, strerror(-error));
-    leave(work, worker);
-    return NULL;
-}
-
-static PyObject *work_start(PyObject *module, PyObject *arguments)
-{
-    PyObject *capsule, *group;
-    const char *setup;
-    Py_ssize_t size;
-    int index, slot;
-    struct work *work;
-    (void)module;
-    if (!PyArg_ParseTuple(arguments, "OOiiy#:work_start", &capsule, &group, &index, &slot, &setup,
-                          &size) ||
-        (work = work_of(capsule)) == NULL)
-        return NULL;
-    void *pointer = PyCapsule_GetPointer(group, homefree_group_name);
-    if (pointer == NULL)
-        return NULL;
-    struct worker *worker = hf_malloc(sizeof *worker + (size_t)size);
-    if (worker == NULL)
-        return PyErr_NoMemory();
-    *worker =
-        (struct worker){.work = work, .group = pointer, .index = index, .slot = slot, .size = size};
-    memcpy(worker->setup, setup, (size_t)size);
-    take_hold(work);
-    pthread_mutex_lock(&work->lock);
-    worker->next = work->running;
-    work->running = worker;
-    work->workers++;
-    pthread_mutex_unlock(&work->lock);
-    pthread_t thread;
-    int error = pthread_create(&thread, NULL, run_worker, worker);
-    if (error == 0) {
-        pthread_detach(thread);
-        Py_INCREF(Py_None);
-        return Py_None;
-    }
-    leave(work, worker);
-    errno = error;
-    return PyErr_SetFromErrno(PyExc_OSError);
-}
-
-/* ---- workers in interpreters of others ---- */
-
-static PyObject *work_expect(PyObject *module, PyObject *capsule)
-{
-    (void)module;
-    struct work *work = work_of(capsule);
-    if (work == NULL)
-        return NULL;
-    take_hold(work);
-    pthread_mutex_lock(&work->lock);
-    work->workers++;
-    pthread_mutex_unlock(&work->lock);
-    return PyLong_FromVoidPtr(work);
-}
-
-static PyObject *work_join(PyObject *module, PyObject *address)
-{
-    (void)module;
-    struct work *work = PyLong_AsVoidPtr(address);
-    if (work == NULL) {
-        if (PyErr_Occurred() == NULL)
-            PyErr_SetString(PyExc_ValueError, "work_join(): there is no queue at 0");
-        return NULL;
-    }
-    take_hold(work);
-    return capsule_of(work);
-}
-
-static PyObject *work_left(PyObject *module, PyObject *arguments)
-{
-    PyObject *capsule;
-    const char *why;
-    struct work *work;
-    (void)module;
-    if (!PyArg_ParseTuple(arguments, "Oz:work_left", &capsule, &why) ||
-        (work = work_of(capsule)) == NULL)
-        return NULL;
-    if (why != NULL)
-        report_broken(work, why);
-    leave(work, NULL);
-    Py_INCREF(Py_None);
-    return Py_None;
-}
-
 PyMethodDef homefree_work_methods[] = {
     {"work_new", work_new, METH_O, new_doc},
-    {"work_start", work_start, METH_VARARGS, start_doc},
-    {"work_expect", work_expect, METH_O, expect_doc},
-    {"work_join", work_join, METH_O, join_doc},
-    {"work_left", work_left, METH_VARARGS, left_doc},
     {"work_sit", work_sit, METH_O, sit_doc},
     {"work_put", work_put, METH_VARARGS, put_doc},
     {"work_take", work_take, METH_O, take_doc},
