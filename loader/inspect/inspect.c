@@ -291,8 +291,7 @@ static int gather_all(struct hf_gather *gather, struct hf_inspect_versions *vers
     if (versions->homefree.name != NULL)
         inspection->homefree_needed = hf_inspection_copy(inspection, versions->homefree.name);
     if (versions->glibc.name != NULL)
-        inspection->glibc_needed =
-            hf_inspection_copy(inspection, versions->glibc.name + strlen("GLIBC_"));
+        inspection->glibc_needed = hf_inspection_copy(inspection, versions->glibc.name);
     /* Wheels rename the copy that they bundle, so the version node identifies it. */
     inspection->homefree_linked |= versions->homefree.name != NULL;
     if (inspection->homefree_itself) {

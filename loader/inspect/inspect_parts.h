@@ -34,7 +34,7 @@ struct hf_inspect_newest {
 };
 struct hf_inspect_versions {
     struct hf_inspection *inspection;
-    struct hf_inspect_newest homefree, glibc;
+    struct hf_inspect_newest homefree, glibc; /* glibc's without "GLIBC_" */
 };
 bool hf_inspect_is_newer(const unsigned one[2], const unsigned other[2]);
 /* A visitor for hf_elf_versions(), whose context is a struct hf_inspect_versions. It also records

@@ -62,6 +62,6 @@ bool hf_inspect_version(const char *library, const char *version, bool needed, v
     if (node)
         note_newest(&versions->homefree, version, numbers);
     else if (read_node(version, GLIBCS, ".", numbers)) /* GLIBC_2.2.5 */
-        note_newest(&versions->glibc, version, numbers);
+        note_newest(&versions->glibc, version + sizeof GLIBCS - 1, numbers);
     return true;
 }

@@ -217,6 +217,8 @@ static void add_words(struct hf_words *words, const struct request *request, con
     hf_words_add(words, "version", HF_VERSION);
     hf_words_add(words, "format", hf_keep_format(words->keep, "%u", hf_inspect_table.format));
     hf_words_add_options(words, arguments_table, request);
+    hf_words_add(words, "static_tls",
+                 hf_keep_format(words->keep, "%d %d", HF_STATIC_TLS_LATE, HF_STATIC_TLS_OPTIONAL));
     for (size_t i = 0; i < HF_RULE_COUNT; i++)
         hf_words_add(words, "fails", fails[i] ? hf_rules[i].name : NULL);
     for (size_t i = 0; i < request->files.count; i++)

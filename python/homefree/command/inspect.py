@@ -8,6 +8,8 @@ NAME=VALUE:
     self            the command itself, which inspects objects (inspect_objects.py)
     memory          the descriptor of a file in memory, for what archives hold
     python          the Python that knows the distributions
+    static_tls      what glibc has for libraries that are loaded late, and how much of it may go to
+                    those that could do without; bytes
     fails           a rule whose findings make the exit status 1, several times
     environment     1: what the objects would do to each other
     json, all       1: print the document; show clean objects, too

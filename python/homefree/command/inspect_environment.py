@@ -15,9 +15,6 @@ import os
 import re
 import stat
 
-# glibc 2.33 to 2.41 has 1664 bytes of static TLS for what is loaded late. Libraries that could do
-# without may take 512 of them (inspection.h).
-_TLS_ALL, _TLS_OPTIONAL = 1664, 512
 # auditwheel and others put a hash into the names of what they copy into wheels.
 _HASH = re.compile(r"-[0-9a-f]{8,}(?=[-.])")
 _RUNTIMES = {
@@ -41,7 +38,8 @@ def judge(inspected):
     for file in files:
         file["findings"] = [one for one in file["findings"] if one["severity"] == "error"]
         file["package"] = None
-    _Together(files, {rule["rule"]: rule for rule in inspected.rules()}).find()
+    rules = {rule["rule"]: rule for rule in inspected.rules()}
+    _Together(files, rules, inspected.static_tls).find()
     for group in inspected.groups():
         group.found = sum(
             any(finding["severity"] != "note" for finding in file.get("findings", ()))
@@ -50,8 +48,11 @@ def judge(inspected):
 
 
 class _Together:
-    def __init__(self, files, rules):
+    def __init__(self, files, rules, static_tls):
         self._files, self._rules = files, rules
+        # The static TLS that glibc has for what is loaded late; libraries that could do without may
+        # take some of it (inspection.h).
+        self._tls, self._tls_optional = static_tls
 
     def find(self):
         packages = _Packages()
@@ -87,13 +88,13 @@ class _Together:
     def _static_tls(self):
         found = [file for file in self._files if file["tls"]["static"] and file["tls"]["bytes"]]
         total = sum(file["tls"]["bytes"] for file in found)
-        if total <= _TLS_ALL - _TLS_OPTIONAL:
+        if total <= self._tls - self._tls_optional:
             return
-        rule = "static-tls-together" if total > _TLS_ALL else "static-tls-order"
+        rule = "static-tls-together" if total > self._tls else "static-tls-order"
         for file in found:
             own = file["tls"]["bytes"]
             message = f"it needs {own} bytes of static TLS, of {total} that all need; glibc has "
-            self._add(rule, file, message + str(_TLS_ALL))
+            self._add(rule, file, message + str(self._tls))
 
     def _allocators(self):
         found = [

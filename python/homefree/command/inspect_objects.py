@@ -51,6 +51,7 @@ class Inspected:
         self.format = int(options["format"][0])
         self.given = len(options.get("file", [])) + len(options.get("package", []))
         self.environment = "environment" in options
+        self.static_tls = tuple(map(int, options.get("static_tls", ["0 0"])[0].split()))
         self.files = []
         self.loose = Group("files", "files")
         self.containers = []
