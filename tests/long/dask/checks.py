@@ -1,5 +1,5 @@
 """What Dask promises, on workers whose tasks run in interpreters (homefree.dask): real clusters of
-processes on this machine. Run by dask_workers.py in an environment that has distributed.
+processes on this machine. Run by ../clusters.py in an environment that has distributed.
 
 Usage: checks.py [unittest arguments]
 """

@@ -1,5 +1,5 @@
 """What docs/clusters.md says of Ray: actors with an Executor inside, on a real cluster of processes
-on this machine. Run by ray_actors.py in an environment that has ray.
+on this machine. Run by ../clusters.py in an environment that has ray.
 
 Usage: checks.py [unittest arguments]
 """
