@@ -50,7 +50,7 @@ static char *default_command[] = {python, minus_c, probe, NULL};
 
 struct request {
     bool json, all, rules, children;
-    const char *moment, *output, *library, *record, *pid, *log;
+    const char *moment, *output, *library, *record, *pid, *log, *core, *executable, *root;
     char **command;
 };
 
@@ -73,6 +73,11 @@ static const struct hf_argument arguments_table[] = {
                       "show a running process, which is neither stopped nor asked"),
     HF_VALUE_ARGUMENT("log", log, "FILE",
                       "explain the lines of a log in which a crash is told; '-' is\nstdin"),
+    HF_VALUE_ARGUMENT("core", core, "FILE",
+                      "explain a core file: whose the pointer was, and who freed it"),
+    HF_VALUE_ARGUMENT("exe", executable, "FILE", "the program of the core file"),
+    HF_VALUE_ARGUMENT("root", root, "DIR",
+                      "look for the files of the core file's process below DIR"),
     HF_RULES_ARGUMENT,
     {.name = NULL},
 };
@@ -84,6 +89,7 @@ static const struct hf_command command = {
              "       homefree doctor [--json] [--all] [-o FILE] --read FILE\n"
              "       homefree doctor [--json] [--all] [-o FILE] --pid PID\n"
              "       homefree doctor [--json] [-o FILE] --log FILE\n"
+             "       homefree doctor [--json] [-o FILE] --core FILE [--exe FILE] [--root DIR]\n"
              "       homefree doctor --rules [--json]\n",
     .about =
         "Runs COMMAND with libhomefree preloaded. When it has ended, reports the allocators that\n"
@@ -104,6 +110,9 @@ static int check(const struct request *request, const struct hf_operand_list *op
 {
     const bool running = request->moment != NULL || request->children || request->library != NULL ||
                          operands->count > 0;
+    const int shown = (request->record != NULL) + (request->pid != NULL) + (request->log != NULL) +
+                      (request->core != NULL);
+    const bool crash = request->log != NULL || request->core != NULL;
     if (request->moment != NULL && strcmp(request->moment, "exit") != 0 &&
         strcmp(request->moment, "start") != 0)
         return hf_command_wrong(who, "--at takes 'exit' or 'start'");
@@ -111,17 +120,16 @@ static int check(const struct request *request, const struct hf_operand_list *op
         return hf_command_wrong(who, "'--' is followed by no command");
     if (operands->count > 0 && operands->values[0][0] == '\0')
         return hf_command_wrong(who, "the command is empty");
-    if (request->rules &&
-        (request->record != NULL || request->pid != NULL || request->log != NULL || running ||
-         request->all || request->output != NULL))
+    if (request->core == NULL && (request->executable != NULL || request->root != NULL))
+        return hf_command_wrong(who, "--exe and --root go with --core");
+    if (request->rules && (shown > 0 || running || request->all || request->output != NULL))
         return hf_command_wrong(who, "--rules goes with --json alone");
     if (request->record != NULL && running)
         return hf_command_wrong(who, "--read shows a record and runs nothing");
     if (request->pid != NULL && (running || request->record != NULL))
         return hf_command_wrong(who, "--pid shows a process that runs and goes with no command");
-    if (request->log != NULL &&
-        (running || request->record != NULL || request->pid != NULL || request->all))
-        return hf_command_wrong(who, "--log reads a log and goes with --json and -o alone");
+    if (crash && (shown > 1 || running || request->all))
+        return hf_command_wrong(who, "--log and --core read a file and run nothing");
     return HF_EXIT_NONE;
 }
 
@@ -293,7 +301,7 @@ static void add_end(struct hf_words *words, const struct report *report)
     hf_words_add(words, WIFSIGNALED(status) ? "signal" : "status",
                  hf_keep_format(words->keep, "%d",
                                 WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status)));
-    hf_words_add(words, "core", WIFSIGNALED(status) && WCOREDUMP(status) ? "1" : NULL);
+    hf_words_add(words, "left_core", WIFSIGNALED(status) && WCOREDUMP(status) ? "1" : NULL);
 }
 
 static int become_python(const struct report *report)
@@ -310,12 +318,13 @@ static int become_python(const struct report *report)
     return result;
 }
 
-static int explain_log(const struct request *request)
+/* What a crash has left is read by Python alone. */
+static int explain(const struct request *request)
 {
     struct hf_keep keep = {.last = NULL};
     struct hf_words words = {.keep = &keep};
     add_request(&words, request);
-    const int result = hf_python_become(who, "doctor", &words, "look the line up in the manual");
+    const int result = hf_python_become(who, "doctor", &words, "read the manual's rules");
     hf_keep_release(&keep);
     return result;
 }
@@ -388,5 +397,5 @@ int hf_command_doctor(int count, char **arguments)
     request.command = operands.count > 0 ? operands.values : default_command;
     if (request.output == NULL)
         request.output = "-";
-    return request.log != NULL ? explain_log(&request) : run(&request);
+    return request.log != NULL || request.core != NULL ? explain(&request) : run(&request);
 }

@@ -7,8 +7,9 @@ each has a line of numbers (signal and status of the process's end, the length o
 of the record), its name, and the record. The words, NAME=VALUE: `self`, the path of the command;
 `document`, the descriptor of the records; `failed`, how many there should be more; `version` and
 `format`, homefree's and the document's; the options; and of a program that was run, `argument` for
-each word, `status` or `signal`, and `core` where it left a core file. With `log`, the path of a log
-(doctor_log.py), there are neither records nor what belongs to them.
+each word, `status` or `signal`, and `left_core` where it left a core file. With `log`, the path of a log
+(doctor_log.py), or `core`, that of a core file (doctor_core.py) with `exe` and `root`, there are
+neither records nor what belongs to them.
 
 State: none. One thread.
 """
@@ -27,13 +28,18 @@ def main(words):
         options.setdefault(name, []).append(value)
     command = options["self"][0]
     rules = {rule["rule"]: rule for rule in asked.rules(command, "doctor")}
-    in_log = "log" in options
-    document = _of_log(options, rules) if in_log else _document(options, command, rules)
+    of_crash = "log" in options or "core" in options
+    if "core" in options:
+        document = _of_core(options, command, rules)
+    elif "log" in options:
+        document = _of_log(options, rules)
+    else:
+        document = _document(options, command, rules)
     path = options["output"][0]
     summary = document["summary"]
     if "json" in options:
         output.write(path, output.document(document))
-    elif summary["processes"] or in_log:
+    elif summary["processes"] or of_crash:
         output.write(path, doctor_text.text(document, path, "all" in options))
     if summary["failed"]:
         return _FAILED
@@ -72,6 +78,16 @@ def _of_log(options, rules):
     }
 
 
+def _of_core(options, command, rules):
+    from . import doctor_core
+
+    root, executable = (options.get(name, [None])[0] for name in ("root", "exe"))
+    core = doctor_core.read(options["core"][0], root, executable, command)
+    rule = rules[core["finding"]]
+    core.update(severity=rule["severity"], remedy=rule["remedy"])
+    return {**_head(options), **core, "processes": [], "summary": _summary(0, 0, [rule])}
+
+
 def _document(options, command, rules):
     document = _head(options)
     ran = "argument" in options
@@ -103,7 +119,7 @@ def _ending(options):
         "arguments": options["argument"],
         "status": number("status"),
         "signal": number("signal"),
-        "core": "core" in options,
+        "core": "left_core" in options,
     }
 
 

@@ -285,6 +285,11 @@ class _Log:
                 self.frames.append(f"{file}:{number} in {function}")
 
 
+def rule_of(line):
+    """The rule that a line is of; None."""
+    return next((rule for rule, _, text in _FORMS if text in line), None)
+
+
 def _said(piece):
     """The lines that say something: where each begins, which of _FORMS it has, and where."""
     said = {}

@@ -5,7 +5,7 @@ other ones than most, routing and findings, and then what to do.
 State: none.
 """
 
-from . import findings
+from . import doctor_core_text, findings
 from .terminal import Page, base_name, clean, plural, signal_name, size
 
 _MOMENTS = {
@@ -24,6 +24,9 @@ def text(document, path, every):
         page.line(f"{_ending(document['command'])}.")
         page.line()
     remedies = {}
+    if "homefree_core" in document:
+        doctor_core_text.lines(page, document)
+        remedies = {document["finding"]: document}
     if "log" in document:
         _log(page, document["log"])
         remedies = {each["rule"]: each for each in document["log"]["findings"]}
@@ -40,8 +43,8 @@ def text(document, path, every):
         page.line()
         for finding in process["findings"]:
             remedies.setdefault(finding["rule"], finding)
-    worst = findings.worst_first(remedies.values())
-    findings.remedies(page, {each["rule"]: each["remedy"] for each in worst}, "doctor")
+    worst = sorted(remedies, key=lambda rule: findings.SEVERITIES.index(remedies[rule]["severity"]))
+    findings.remedies(page, {rule: remedies[rule]["remedy"] for rule in worst}, "doctor")
     return page.bytes()
 
 

@@ -367,6 +367,21 @@ class Looking:
                     pass
         return sum(self.live.values())
 
+    def pool_at(self, address):
+        """Where CPython's pool begins that has an address, and the size of its blocks; None: it has
+        none."""
+        size = 4 << 10 if self._small_pools else 16 << 10
+        pool = address // size * size
+        if self._pool(pool, size) is None:
+            return None
+        return pool, ((self.process.words_at(pool, 5)[4] >> 32) + 1) * _GRANULE
+
+    def owner_at(self, address):
+        """The Owner of an address, after own(); None: nothing is mapped there."""
+        number = bisect.bisect_right(self.pieces, (address, 1 << 65)) - 1
+        piece = self.pieces[number] if number >= 0 else None
+        return piece.owner if piece is not None and address < piece.end else None
+
     def _pool(self, pool, size):
         """Bytes in its live blocks; None if there is no pool."""
         words = self.process.words_at(pool, _POOL_HEADER // 8)
