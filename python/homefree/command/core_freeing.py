@@ -14,9 +14,10 @@ from collections import namedtuple
 
 from .terminal import base_name
 
-Frame = namedtuple("Frame", "pc object symbol registers")
+# start: where its function begins, 0 if that is unknown.
+Frame = namedtuple("Frame", "pc object symbol start registers")
 # inner, outer: numbers of the allocator's outermost frame and of who called it. function: what was
-# called.
+# called, None if that is unknown.
 Call = namedtuple("Call", "inner outer function")
 
 _PREFIX = r"(?:__libc_|__GI___libc_|\w*je_|mi_|tc_|rp|sn_|scalable_|hf_|TCMallocInternal|do_)?"
@@ -37,6 +38,15 @@ _NUMBER = re.compile(r"0x([0-9a-f]{4,16})\b")
 _LEAPT_MOST = 6  # frames between two of an allocator that can be told by name
 _SAID_MOST = 256 << 10
 _STACK_MOST = 1 << 20
+_ALL = (1 << 64) - 1
+_PASSED_MOST, _PASSING_MOST = 4, 64  # functions that pass what they were given, bytes of their begin
+# What a function may do before the call, if its first argument is to be what it was given: pushes,
+# room on the stack, and copies into registers that a call preserves.
+_PASSES = re.compile(
+    rb"(?:\xf3\x0f\x1e\xfa)?(?:\x41?[\x50-\x57]|\x48\x83\xec.|\x48\x81\xec....|\x48\x89[\xfb\xfd\xe5]"
+    rb"|\x49\x89[\xfc-\xff])*",
+    re.DOTALL,
+)
 _X86 = ("rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi", *(f"r{n}" for n in range(8, 16)))
 _PRESERVED = {"rbx", "rbp", "rsp", "r12", "r13", "r14", "r15"}
 _LIBC = re.compile(r"libc(?:-2\.\d+)?\.so(?:\.6)?|ld-linux-[\w-]+\.so\.\d+|libpthread(?:-2\.\d+)?\.so.*")
@@ -46,19 +56,31 @@ def is_libc(path):
     return path is not None and _LIBC.fullmatch(base_name(path)) is not None
 
 
-def find_call(frames, allocators_in):
+def find_call(frames, allocators_in, called):
     """The Call by which an allocator was entered that the process died in; None: it died elsewhere.
-    allocators_in: a function of an object's path."""
-    last = None
+    allocators_in: a function of an object's path; called: one of a frame, that names the function
+    that it called, or None."""
+    last = unnamed = None
     for number, frame in enumerate(frames):
         symbol = frame.symbol or ""
         if FREEING.fullmatch(symbol) or ALLOCATING.fullmatch(symbol):
             last = number
         elif not _inside(frame, allocators_in) or (last is not None and number > last + _LEAPT_MOST):
             break
+        elif last is None and frame.object and not is_libc(frame.object) and not frame.symbol:
+            unnamed = number
     if last is not None and last + 1 < len(frames):
-        return Call(last, last + 1, frames[last].symbol)
+        return Call(last, last + 1, _plain(frames[last].symbol))
+    if last is None and unnamed is not None and unnamed + 1 < len(frames):
+        if frames[unnamed].object != frames[unnamed + 1].object:
+            return Call(unnamed, unnamed + 1, _plain(called(frames[unnamed + 1])))
     return None
+
+
+def _plain(symbol):
+    """libc's names of one function."""
+    plain = re.sub(r"^(?:__GI_)?(?:__libc_)?(?=\w+$)", "", symbol or "")
+    return "free" if plain == "cfree" else plain or None
 
 
 def _inside(frame, allocators_in):
@@ -88,6 +110,74 @@ def said(core, libc_message, sp):
     return found[0].decode().strip() if found else None
 
 
+def call_before(core, pc):
+    """Where the call begins that returns to an address; None: no call is in front of it."""
+    code = core.bytes_at(pc - 7, 7)
+    for size, form in ((5, rb"\xe8"), (6, rb"\xff[\x15\x90-\x97]"), (7, rb"\x41\xff[\x90-\x97]"),
+                       (3, rb"\x41\xff[\xd0-\xd7]|\xff[\x50-\x57]"), (2, rb"\xff[\xd0-\xd7\x10-\x17]"),
+                       (4, rb"\x41\xff[\x50-\x57]")):  # fmt: skip
+        if code and re.match(form, code[-size:]):
+            return pc - size
+    return None
+
+
+def called(core, frame):
+    """The address of the function that a frame called; None: the call does not say."""
+    call = call_before(core, frame.pc) if core.machine == "x86-64" else None
+    if call is None:
+        return None
+    code = core.bytes_at(call, frame.pc - call)
+    offset = int.from_bytes(code[-4:], "little", signed=True)
+    if code[:1] == b"\xe8":
+        stub = core.bytes_at(frame.pc + offset & _ALL, 16)
+        jump = re.match(rb"(?:\xf3\x0f\x1e\xfa)?\xf2?\xff\x25(....)", stub, re.DOTALL)
+        if jump is None:
+            return frame.pc + offset & _ALL
+        offset += jump.end() + int.from_bytes(jump[1], "little", signed=True)
+        return core.word(frame.pc + offset & _ALL)
+    if code[:2] == b"\xff\x15":
+        return core.word(frame.pc + offset & _ALL)
+    if code[-2:-1] == b"\xff" and code[-1] >= 0xD0:
+        name = _X86[(code[-1] & 7) + (8 if len(code) == 3 else 0)]
+        return frame.registers.get(name) if name in _PRESERVED else None
+    return None
+
+
+def _address(move, mode, base, size, end, registers):
+    """Of an operand in memory of a move that ends at an address; None: it is not simple, or depends on
+    a register that is not known."""
+    scaled = base & 7 == 4
+    if mode == 3 or (scaled and (size < 4 or move[3] >> 3 & 7 != 4 or move[0] & 2)):
+        return None
+    start = 4 if scaled else 3
+    relative = mode == 0 and base & 7 == 5
+    wide = 4 if relative or mode == 2 else mode
+    if size != start + wide:
+        return None
+    offset = int.from_bytes(move[start:], "little", signed=True)
+    if relative:
+        return end + offset if not scaled else None
+    if scaled:
+        base = move[3] & 7 | (move[0] & 1) << 3
+    value = registers.get(_X86[base])
+    return None if value is None else value + offset & _ALL
+
+
+def read_before(core, thread):
+    """Where the instruction in front of the one at which a thread died may have read a register from:
+    addresses."""
+    if core.machine != "x86-64":
+        return
+    code = core.bytes_at(thread.pc - 8, 8)
+    for size in range(3, 9):
+        move = code[-size:]
+        if len(move) == size and move[0] & 0xF8 == 0x48 and move[1] == 0x8B:
+            base = move[2] & 7 | (move[0] & 1) << 3
+            address = _address(move, move[2] >> 6, base, size, thread.pc, thread.registers)
+            if address is not None:
+                yield address
+
+
 class Search:
     """For the pointer that a Call was about. known: a function that says of an address what it is:
     "memory", "data", "stack", "its" (memory that the allocator has given, or its books), None: what is
@@ -99,6 +189,8 @@ class Search:
         self._in_libc = is_libc(frames[call.inner].object)
         tests = {**_COMPLAINTS, "free(): double free detected in tcache": lambda p, _: cached(p)}
         self._test = next((tests[each] for each in tests if self._message.startswith(each)), None)
+        if self._in_libc and core.address is not None:
+            self._test = self._faults
 
     def pointer(self):
         """(the pointer, how it is known); (None, why it is not)."""
@@ -107,40 +199,49 @@ class Search:
             return int(found[1], 16), "the allocator's message"
         given = self._given()
         if given is not None and self._known(given) is not None:
-            if self._complains(given) if self._test else given in self._held():
+            if self._complains(given) if self._test else self._has(given):
                 return given, "the call, and what the allocator has"
-        held = self._fitting(self._registers())
+        held = self._fitting(self._own_words())
         if len(held) == 1:
             return held.pop(), "the registers of the allocator's frames"
-        if self._test is not None:
-            left = {each for each in self._fitting(held or self._held()) if each % 16 == 0}
-            if len(left) == 1:
-                return left.pop(), "the frames of the allocator, where it alone fits what was said"
-            held = held or left
         several = ", ".join(f"{each:#x}" for each in sorted(held)[:4])
-        return None, f"it may be one of {several}" if held else "no frame has it any more"
+        return None, f"it may be one of {several}" if held else "no register has it any more"
 
-    def _fitting(self, values):
-        return {
-            each
-            for each in values
-            if self._known(each) in ("memory", "data")
-            and (self._test is None or self._complains(each))
-        }
+    def _own_words(self):
+        """What registers hold in the allocator's frames, but did not when it was called."""
+        caller = set(self._frames[self._call.outer].registers.values())
+        return {each for each in self._registers() if each not in caller}
+
+    def _fitting(self, words):
+        if not self._in_libc:
+            return {each for each in words if self._fits(each)}
+        # libc goes on with what lies 16 bytes in front of a block.
+        both = {each for each in words if each - 16 in words and self._fits(each)}
+        return both or {each + 16 for each in words if self._fits(each + 16)}
+
+    def _fits(self, value):
+        kind = self._known(value)
+        return kind in ("memory", "data") and (self._test is None or self._complains(value))
 
     # ---- the call ------------------------------------------------------------------------------
 
     def _given(self):
         """The first argument, by the instruction in front of the call; None: it does not say."""
-        outer = self._frames[self._call.outer]
         if self._core.machine != "x86-64":
             return None
-        code = self._core.bytes_at(outer.pc - 24, 24)
-        for call, form in ((5, b"\xe8"), (6, b"\xff\x15"), (3, b"\x41\xff"), (2, b"\xff")):
-            if code and code[-call:].startswith(form):
-                value = self._moved(code[:-call], outer.pc - call, outer.registers)
-                if value is not None:
-                    return value
+        for outer in self._frames[self._call.outer : self._call.outer + _PASSED_MOST]:
+            call = call_before(self._core, outer.pc)
+            if call is None:
+                return None
+            value = self._moved(self._core.bytes_at(call - 24, 24), call, outer.registers)
+            if value is not None:
+                return value
+            # It may be what the function itself was given.
+            before = call - outer.start
+            if not 0 <= before <= _PASSING_MOST or (
+                before and not _PASSES.fullmatch(self._core.bytes_at(outer.start, before) or b"?")
+            ):
+                return None
         return None
 
     def _moved(self, code, end, registers, into=7):
@@ -161,63 +262,45 @@ class Search:
                 if other == 0 and into == 7:  # without optimisation, by way of rax
                     return self._moved(code[:-size], end - size, registers, 0)
                 continue
-            address = self._address(move, mode, other, size, end, registers)
+            kept = {name: registers[name] for name in _PRESERVED & registers.keys()}
+            address = _address(move, mode, other, size, end, kept)
             if address is not None:
                 return self._core.word(address) if move[1] == 0x8B else address
         return None
 
-    @staticmethod
-    def _address(move, mode, base, size, end, registers):
-        """Of an operand in memory; None: it depends on what a call does not preserve."""
-        if mode == 3:
-            return None
-        scaled = base & 7 == 4
-        if scaled and (len(move) < 4 or move[3] >> 3 & 7 != 4 or move[0] & 2):
-            return None
-        start = 4 if scaled else 3
-        relative = mode == 0 and base & 7 == 5
-        wide = 4 if relative or mode == 2 else mode
-        if size != start + wide:
-            return None
-        offset = int.from_bytes(move[start:], "little", signed=True)
-        if relative:
-            return end + offset if not scaled else None
-        if scaled:
-            base = move[3] & 7 | (move[0] & 1) << 3
-        value = registers.get(_X86[base]) if _X86[base] in _PRESERVED else None
-        return None if value is None else value + offset & (1 << 64) - 1
-
     # ---- the allocator's frames ------------------------------------------------------------------
 
-    def _forms(self, value):
-        """What a word can mean: libc works with what lies 16 bytes in front of a block."""
-        return (value, value + 16) if self._in_libc else (value,)
-
     def _registers(self):
-        """Pointers in registers of the allocator's frames, by what the unwinder knows."""
+        """Words in registers of the allocator's frames, by what the unwinder knows."""
         for number, frame in enumerate(self._frames[: self._call.outer]):
-            registers = frame.registers
+            yield from frame.registers.values()
             if number == 0:
-                registers = {**registers, **self._core.threads_all[0].registers}
-            for value in registers.values():
-                yield from self._forms(value)
+                yield from self._core.threads_all[0].registers.values()
 
-    def _held(self):
-        """The same, and all words of its frames, of which some are left from earlier calls."""
+    def _has(self, value):
+        """Whether the allocator has a value, in a register or among the words of its frames."""
         low, high = self._core.threads_all[0].sp, self._frames[self._call.outer].registers.get("rsp")
-        held = set(self._registers())
+        words = set(self._registers())
         if high is not None and low <= high <= low + _STACK_MOST:
-            for value in self._core.words_at(low, (high - low) // 8):
-                held.update(self._forms(value))
-        return held
+            words.update(self._core.words_at(low, (high - low) // 8))
+        return value in words or (self._in_libc and value - 16 in words)
 
     def _complains(self, value):
-        size = self._core.word(value - 8)
-        return size is not None and bool(self._test(value, size))
+        return bool(self._test(value, self._core.word(value - 8)))
+
+    def _faults(self, value, size):
+        """Whether libc comes to where the fault was: the word in front of the block, the beginning of
+        another arena, or what follows the block."""
+        if size is None:
+            return self._core.address == value - 8
+        following = value - 8 + (size & ~7) & _ALL
+        return self._core.address in (following, value - 16 & ~((64 << 20) - 1))
 
 
 def _invalid_pointer(value, size):
-    return value % 16 != 0 or value - 16 > -(size & ~7) & (1 << 64) - 1
+    if size is None:
+        return False
+    return value % 16 != 0 or value - 16 > -(size & ~7) & _ALL
 
 
 # What libc tests before it says so: of a pointer, and the word in front of it (glibc's malloc.c, 2.28
@@ -225,6 +308,6 @@ def _invalid_pointer(value, size):
 _COMPLAINTS = {
     "free(): invalid pointer": _invalid_pointer,
     "realloc(): invalid pointer": _invalid_pointer,
-    "free(): invalid size": lambda value, size: size & ~7 < 32 or size & 8,
-    "munmap_chunk(): invalid pointer": lambda value, size: size & 2,
+    "free(): invalid size": lambda _, size: size is not None and (size & ~7 < 32 or size & 8),
+    "munmap_chunk(): invalid pointer": lambda _, size: size is not None and size & 2,
 }

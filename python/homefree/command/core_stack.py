@@ -32,8 +32,8 @@ _REGISTERS = {
 
 
 class Answer:
-    """frames: [{"pc", "exact", "symbol", "registers"}], the innermost first; exact: the address is
-    that of an instruction, not of what follows a call. variables: {(path, name): address}; names:
+    """frames: [{"pc", "exact", "symbol", "start", "registers"}], the innermost first; exact: the
+    address is that of an instruction, not of what follows a call; start: where the function begins. variables: {(path, name): address}; names:
     {address: [symbol, offset]}. why: why frames are missing; None."""
 
     def __init__(self, frames=(), variables=(), names=(), why=None):
@@ -217,17 +217,21 @@ class _Session:
             pc, exact, value = _word(), ctypes.c_bool(), _word()
             if not self.dwfl_frame_pc(state, ctypes.byref(pc), ctypes.byref(exact)):
                 return 1
-            registers = {
-                name: value.value
+            # libdw forgets rbx where a function leaves it alone (x86_64_cfi.c has another number).
+            registers = dict(frames[-1]["registers"]) if frames else {}
+            registers.update(
+                (name, value.value)
                 for name, number in numbers.items()
                 if self.dwfl_frame_reg(state, number, ctypes.byref(value)) == 0
-            }
-            symbol, _ = self._name(pc.value if exact.value else pc.value - 1)
+            )
+            place = pc.value if exact.value else pc.value - 1
+            symbol, offset = self._name(place)
             frames.append(
                 {
                     "pc": pc.value,
                     "exact": exact.value,
                     "symbol": symbol,
+                    "start": place - offset if symbol else 0,
                     "registers": registers,
                 }
             )

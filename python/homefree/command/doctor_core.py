@@ -96,6 +96,7 @@ class _Look:
                 each["pc"],
                 self._object_at(each["pc"] - (not each["exact"])),
                 (each["symbol"] or "").partition("@")[0] or None,
+                each["start"],
                 each["registers"],
             )
             for each in self.answer.frames
@@ -147,10 +148,10 @@ class _Look:
         message = core_freeing.said(
             core, self.answer.variables.get((self.libc, "__abort_msg")), core.threads_all[0].sp
         )
-        call = core_freeing.find_call(self.frames, self.facts.allocators_in)
+        call = core_freeing.find_call(self.frames, self.facts.allocators_in, self._called)
         pointer = owner = freed = block = None
         how = state = None
-        if call is not None and core_freeing.FREEING.fullmatch(call.function):
+        if call is not None and core_freeing.FREEING.fullmatch(call.function or "free"):
             freed = self._place(call.outer, call.function, call.inner)
             self._freer = self.frames[self._entry(call)].object
             search = core_freeing.Search(
@@ -163,6 +164,9 @@ class _Look:
             else:
                 owner, block = self._owner(pointer)
                 rule, text = self._freed_wrongly(pointer, owner, block, message)
+                given = block is not None and block.live and block.start == pointer
+                if call.function is None and message is None and not given:
+                    pointer = owner = block = how = None  # it need not have been a free
         elif self.frames:
             found = self._use_after_free()
             if found is not None:
@@ -248,6 +252,15 @@ class _Look:
         }
 
     # ---- whose it is -------------------------------------------------------------------------------
+
+    def _called(self, frame):
+        """The name of the function that a frame called; None: unknown."""
+        address = core_freeing.called(self.core, frame)
+        if address is None:
+            return None
+        names = core_stack.ask(self.core, self.objects, (), [address]).names
+        symbol, offset = names.get(address, (None, 0))
+        return symbol.partition("@")[0] if symbol and offset == 0 else None
 
     def _known(self, address):
         """What an address is for a Search."""
@@ -337,25 +350,24 @@ class _Look:
         return "core-crash", message or f"the process died{inside}, and nothing says why"
 
     def _use_after_free(self):
-        """A register leads to a free block, and the address that could not be used was read from it:
+        """The address that could not be used was read from a free block, to which a register leads:
         (the block, how it is known, owner, Block)."""
-        core = self.core
+        core, thread = self.core, self.core.threads_all[0]
         fault = core.address
         if fault is None and core.code != 0x80:  # of a fault without an address
             return None
+        read = list(core_freeing.read_before(core, thread))
         found = {}
-        for name, value in core.threads_all[0].registers.items():
-            if core.mapping_at(value) is None:
-                continue
+        for name, value in thread.registers.items():
             owner, block = self._owner_of_block(value)
             if block is None or block.live is not False:
                 continue
+            used = any(block.start <= each < block.start + block.size for each in read)
             words = core.words_at(block.start, min(block.size, _BLOCK_MOST) // 8)
-            used = (
-                any(0 <= fault - word < _NEAR for word in words)
-                if fault is not None
-                else any(0x7FFF_FFFF_FFFF < word < 0xFFFF_8000_0000_0000 for word in words)
-            )
+            if not used and fault is None:
+                used = any(0x7FFF_FFFF_FFFF < word < 0xFFFF_8000_0000_0000 for word in words)
+            elif not used and fault >= _NEAR:  # what is less may be anybody's NULL
+                used = any(word >= _NEAR and 0 <= fault - word < _NEAR for word in words)
             if used:
                 found.setdefault(block.start, (name, owner, block))
         if len(found) != 1:

@@ -26,7 +26,8 @@ def lines(page, core):
     if core["freed"] is not None:
         freed = core["freed"]
         by = _object(freed["object"]) + (f", in {clean(freed['symbol'])}" if freed["symbol"] else "")
-        page.line(f"Freed by:  {by}, with {clean(freed['function'])} of {_named(freed)}")
+        function = clean(freed["function"] or "a function")
+        page.line(f"Freed by:  {by}, with {function} of {_named(freed)}")
     for each in core["unknown"]:
         page.wrapped("Not known: ", clean(each))
     for each in core["inspect"]:
