@@ -19,15 +19,16 @@ Block = namedtuple("Block", "start size live")
 _CHUNKS_MOST = 3_000_000
 _PIECE = 1 << 17  # words
 _ARENA = 64 << 20
-# Words of glibc's struct malloc_state since 2.26: the fast bins, the top chunk, the empty bins' links,
-# the next arena, and the bytes it has.
+# Words of glibc's struct malloc_state since 2.26: the fast bins, the top chunk, the empty bins'
+# links, the next arena, and the bytes it has.
 _FAST, _FASTS, _TOP, _BINS, _NEXT, _SYSTEM = 2, 10, 12, 14, 270, 273
 _STATE = 2200
 _LISTED_MOST = 100_000
 
 
 class LibcHeap:
-    """data: [(start, end)] of libc's writable data; arena: the address of main_arena, None: unknown."""
+    """data: [(start, end)] of libc's writable data; arena: the address of main_arena, None:
+    unknown."""
 
     def __init__(self, core, data, arena):
         self._core, self._data = core, data
@@ -44,8 +45,8 @@ class LibcHeap:
         return self._words
 
     def _find_arena(self):
-        """main_arena, which has no symbol without debug information: its top chunk is in what brk(2)
-        gave, and its list of arenas is a circle."""
+        """main_arena, which has no symbol without debug information: its top chunk is in what
+        brk(2) gave, and its list of arenas is a circle."""
         if self._break is None:
             return None
         for start, words, _ in self._data_words():
@@ -54,7 +55,9 @@ class LibcHeap:
                     continue
                 address, next_ = start + 8 * number, words[number + _NEXT]
                 links = words[number + _BINS : number + _NEXT - 2]
-                own = sum(word == address + 8 * _TOP + 8 * (at & ~1) for at, word in enumerate(links))
+                own = sum(
+                    word == address + 8 * _TOP + 8 * (at & ~1) for at, word in enumerate(links)
+                )
                 if own >= 100 and (next_ == address or next_ % _ARENA < PAGE):
                     return address
         return None
@@ -62,7 +65,7 @@ class LibcHeap:
     def end_of_break(self):
         """Where libc's part of what brk(2) gave ends; None: unknown."""
         top = self._arena and self._core.word(self._arena + 8 * _TOP)
-        if not top or not self._break.start <= top < self._break.end:
+        if not top or self._break is None or not self._break.start <= top < self._break.end:
             return None
         size = self._core.word(top + 8)
         end = top + (size & ~7) if size else 0
@@ -170,7 +173,8 @@ class LibcHeap:
 
 
 def pool_block(core, pool, size, address):
-    """The Block of CPython's that has an address. pool: where its pool begins; size: of its blocks."""
+    """The Block of CPython's that has an address. pool: where its pool begins; size: of its
+    blocks."""
     first = pool + 48
     if address < first:
         return None

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A core file, seen as memory_process.py shows a running process: mappings, memory, threads; and what
-else it says: the signal, and the files that were mapped.
+"""A core file, seen as memory_process.py shows a running process: mappings, memory, threads; and
+what else it says: the signal, and the files that were mapped.
 
 Linux writes core files, gdb's gcore and coredumpctl as well. Of what is not in one, because nobody
 had changed it, the file that was mapped has the bytes (core_objects.py), if it is here.
 
-Constraint: a core file may be cut off, and is hostile. Each number is checked; what overlaps or lies
-outside of the file is an error. Nothing is read as a whole.
+Constraint: a core file may be cut off, and is hostile. Each number is checked; what overlaps or
+lies outside of the file is an error. Nothing is read as a whole.
 
 Owns: the descriptor of the file, until close(). One thread.
 """
@@ -47,8 +47,9 @@ def _damaged(why):
 
 class Core:
     """readable, mappings, bytes_at(), ...: memory_process.Process's. threads_all: the one that died
-    comes first. signal, code, address: of the signal's siginfo; code and address are None where there
-    is none. fill: a function that gives the bytes of a mapped file, of a path, an offset and a size."""
+    comes first. signal, code, address: of the signal's siginfo; code and address are None where
+    there is none. fill: a function that gives the bytes of a mapped file, of a path, an offset and
+    a size."""
 
     readable = True
 
@@ -167,9 +168,7 @@ class Core:
         number = struct.unpack_from("<I", note, 32)[0]
         if not self.threads_all:
             self.signal = struct.unpack_from("<h", note, 12)[0]
-        self.threads_all.append(
-            Thread(number, registers, registers[self._pc], registers[self._sp])
-        )
+        self.threads_all.append(Thread(number, registers, registers[self._pc], registers[self._sp]))
 
     def _take_files(self, note):
         count, page = struct.unpack_from("<QQ", note)
@@ -199,7 +198,8 @@ class Core:
                 path = path[: -len(" (deleted)")] if deleted else path
                 file = numbers.setdefault(path, (b"core", len(numbers)))
             mode = "".join(
-                letter if each.flags & bit else "-" for bit, letter in ((4, "r"), (2, "w"), (1, "x"))
+                letter if each.flags & bit else "-"
+                for bit, letter in ((4, "r"), (2, "w"), (1, "x"))
             )
             self.mappings.append(
                 Mapping(
@@ -326,7 +326,10 @@ class Core:
                     break
                 if data >= last:
                     break
-                low, high = (max(data, first) - start) // PAGE, -(-(min(hole, last) - start) // PAGE)
+                low, high = (
+                    (max(data, first) - start) // PAGE,
+                    -(-(min(hole, last) - start) // PAGE),
+                )
                 pages[low:high] = b"\1" * (high - low)
                 first = max(hole, first + PAGE)
             number += 1

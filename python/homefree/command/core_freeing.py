@@ -23,7 +23,8 @@ Call = namedtuple("Call", "inner outer function")
 _PREFIX = r"(?:__libc_|__GI___libc_|\w*je_|mi_|tc_|rp|sn_|scalable_|hf_|TCMallocInternal|do_)?"
 FREEING = re.compile(
     rf"{_PREFIX}(?:c?free(?:_sized|_aligned_sized|_size|_aligned|_default)?|reallocf?|reallocarray"
-    r"|s?dallocx|rallocx|Free\w*|Delete\w*|Realloc\w*|delete\w*)|_Zd[la]Pv\w*|operator delete.*|PyMem_(?:Raw)?(?:Free|Realloc)"
+    r"|s?dallocx|rallocx|Free\w*|Delete\w*|Realloc\w*|delete\w*)|_Zd[la]Pv\w*|operator delete.*"
+    r"|PyMem_(?:Raw)?(?:Free|Realloc)"
     r"|PyObject_(?:Free|Realloc)|_Py(?:Mem|Object)_\w*(?:Free|Realloc)|g_free"
 )
 ALLOCATING = re.compile(
@@ -39,7 +40,10 @@ _LEAPT_MOST = 6  # frames between two of an allocator that can be told by name
 _SAID_MOST = 256 << 10
 _STACK_MOST = 1 << 20
 _ALL = (1 << 64) - 1
-_PASSED_MOST, _PASSING_MOST = 4, 64  # functions that pass what they were given, bytes of their begin
+_PASSED_MOST, _PASSING_MOST = (
+    4,
+    64,
+)  # functions that pass what they were given, bytes of their begin
 # What a function may do before the call, if its first argument is to be what it was given: pushes,
 # room on the stack, and copies into registers that a call preserves.
 _PASSES = re.compile(
@@ -49,7 +53,9 @@ _PASSES = re.compile(
 )
 _X86 = ("rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi", *(f"r{n}" for n in range(8, 16)))
 _PRESERVED = {"rbx", "rbp", "rsp", "r12", "r13", "r14", "r15"}
-_LIBC = re.compile(r"libc(?:-2\.\d+)?\.so(?:\.6)?|ld-linux-[\w-]+\.so\.\d+|libpthread(?:-2\.\d+)?\.so.*")
+_LIBC = re.compile(
+    r"libc(?:-2\.\d+)?\.so(?:\.6)?|ld-linux-[\w-]+\.so\.\d+|libpthread(?:-2\.\d+)?\.so.*"
+)
 
 
 def is_libc(path):
@@ -65,16 +71,20 @@ def find_call(frames, allocators_in, called):
         symbol = frame.symbol or ""
         if FREEING.fullmatch(symbol) or ALLOCATING.fullmatch(symbol):
             last = number
-        elif not _inside(frame, allocators_in) or (last is not None and number > last + _LEAPT_MOST):
+        elif not _inside(frame, allocators_in) or (
+            last is not None and number > last + _LEAPT_MOST
+        ):
             break
         elif last is None and frame.object and not is_libc(frame.object) and not frame.symbol:
             unnamed = number
     if last is not None and last + 1 < len(frames):
         return Call(last, last + 1, _plain(frames[last].symbol))
-    if last is None and unnamed is not None and unnamed + 1 < len(frames):
-        if frames[unnamed].object != frames[unnamed + 1].object:
-            return Call(unnamed, unnamed + 1, _plain(called(frames[unnamed + 1])))
-    return None
+    if last is not None or unnamed is None or unnamed + 1 == len(frames):
+        return None
+    outer = frames[unnamed + 1]
+    if frames[unnamed].object == outer.object:
+        return None
+    return Call(unnamed, unnamed + 1, _plain(called(outer)))
 
 
 def _plain(symbol):
@@ -110,12 +120,20 @@ def said(core, libc_message, sp):
     return found[0].decode().strip() if found else None
 
 
+_CALLS = (
+    (5, rb"\xe8"),
+    (6, rb"\xff[\x15\x90-\x97]"),
+    (7, rb"\x41\xff[\x90-\x97]"),
+    (3, rb"\x41\xff[\xd0-\xd7]|\xff[\x50-\x57]"),
+    (2, rb"\xff[\xd0-\xd7\x10-\x17]"),
+    (4, rb"\x41\xff[\x50-\x57]"),
+)
+
+
 def call_before(core, pc):
     """Where the call begins that returns to an address; None: no call is in front of it."""
     code = core.bytes_at(pc - 7, 7)
-    for size, form in ((5, rb"\xe8"), (6, rb"\xff[\x15\x90-\x97]"), (7, rb"\x41\xff[\x90-\x97]"),
-                       (3, rb"\x41\xff[\xd0-\xd7]|\xff[\x50-\x57]"), (2, rb"\xff[\xd0-\xd7\x10-\x17]"),
-                       (4, rb"\x41\xff[\x50-\x57]")):  # fmt: skip
+    for size, form in _CALLS:
         if code and re.match(form, code[-size:]):
             return pc - size
     return None
@@ -144,8 +162,8 @@ def called(core, frame):
 
 
 def _address(move, mode, base, size, end, registers):
-    """Of an operand in memory of a move that ends at an address; None: it is not simple, or depends on
-    a register that is not known."""
+    """Of an operand in memory of a move that ends at an address; None: it is not simple, or depends
+    on a register that is not known."""
     scaled = base & 7 == 4
     if mode == 3 or (scaled and (size < 4 or move[3] >> 3 & 7 != 4 or move[0] & 2)):
         return None
@@ -164,8 +182,8 @@ def _address(move, mode, base, size, end, registers):
 
 
 def read_before(core, thread):
-    """Where the instruction in front of the one at which a thread died may have read a register from:
-    addresses."""
+    """Where the instruction in front of the one at which a thread died may have read a register
+    from: addresses."""
     if core.machine != "x86-64":
         return
     code = core.bytes_at(thread.pc - 8, 8)
@@ -180,8 +198,8 @@ def read_before(core, thread):
 
 class Search:
     """For the pointer that a Call was about. known: a function that says of an address what it is:
-    "memory", "data", "stack", "its" (memory that the allocator has given, or its books), None: what is
-    no block. cached: whether libc has an address in a thread's cache."""
+    "memory", "data", "stack", "its" (memory that the allocator has given, or its books), None: what
+    is no block. cached: whether libc has an address in a thread's cache."""
 
     def __init__(self, core, frames, call, message, known, cached):
         self._core, self._frames, self._call = core, frames, call
@@ -198,9 +216,9 @@ class Search:
         if found:
             return int(found[1], 16), "the allocator's message"
         given = self._given()
-        if given is not None and self._known(given) is not None:
-            if self._complains(given) if self._test else self._has(given):
-                return given, "the call, and what the allocator has"
+        fits = self._complains if self._test is not None else self._has
+        if given is not None and self._known(given) is not None and fits(given):
+            return given, "the call, and what the allocator has"
         held = self._fitting(self._own_words())
         if len(held) == 1:
             return held.pop(), "the registers of the allocator's frames"
@@ -229,7 +247,8 @@ class Search:
         """The first argument, by the instruction in front of the call; None: it does not say."""
         if self._core.machine != "x86-64":
             return None
-        for outer in self._frames[self._call.outer : self._call.outer + _PASSED_MOST]:
+        for number in range(self._call.outer, self._call.outer + _PASSED_MOST):
+            outer, *callers = self._frames[number : number + 2]
             call = call_before(self._core, outer.pc)
             if call is None:
                 return None
@@ -237,9 +256,12 @@ class Search:
             if value is not None:
                 return value
             # It may be what the function itself was given.
-            before = call - outer.start
-            if not 0 <= before <= _PASSING_MOST or (
-                before and not _PASSES.fullmatch(self._core.bytes_at(outer.start, before) or b"?")
+            start = outer.start or (callers and called(self._core, callers[0]))
+            before = call - (start or 0)
+            if (
+                not callers
+                or not 0 <= before <= _PASSING_MOST
+                or (before and not _PASSES.fullmatch(self._core.bytes_at(start, before) or b"?"))
             ):
                 return None
         return None
@@ -279,7 +301,10 @@ class Search:
 
     def _has(self, value):
         """Whether the allocator has a value, in a register or among the words of its frames."""
-        low, high = self._core.threads_all[0].sp, self._frames[self._call.outer].registers.get("rsp")
+        low, high = (
+            self._core.threads_all[0].sp,
+            self._frames[self._call.outer].registers.get("rsp"),
+        )
         words = set(self._registers())
         if high is not None and low <= high <= low + _STACK_MOST:
             words.update(self._core.words_at(low, (high - low) // 8))
@@ -289,12 +314,13 @@ class Search:
         return bool(self._test(value, self._core.word(value - 8)))
 
     def _faults(self, value, size):
-        """Whether libc comes to where the fault was: the word in front of the block, the beginning of
-        another arena, or what follows the block."""
+        """Whether libc comes to where the fault was: the word in front of the block, the beginning
+        of another arena, or what follows the block."""
         if size is None:
             return self._core.address == value - 8
-        following = value - 8 + (size & ~7) & _ALL
-        return self._core.address in (following, value - 16 & ~((64 << 20) - 1))
+        if self._core.address == value - 16 & ~((64 << 20) - 1):
+            return size & 6 == 4
+        return self._core.address == value - 8 + (size & ~7) & _ALL
 
 
 def _invalid_pointer(value, size):
@@ -303,8 +329,8 @@ def _invalid_pointer(value, size):
     return value % 16 != 0 or value - 16 > -(size & ~7) & _ALL
 
 
-# What libc tests before it says so: of a pointer, and the word in front of it (glibc's malloc.c, 2.28
-# to 2.43).
+# What libc tests before it says so: of a pointer, and the word in front of it (glibc's malloc.c,
+# 2.28 to 2.43).
 _COMPLAINTS = {
     "free(): invalid pointer": _invalid_pointer,
     "realloc(): invalid pointer": _invalid_pointer,

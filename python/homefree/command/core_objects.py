@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The files of the objects in a core file: where they are here. A file counts if its build id is the
-one that the core file has in its first page; where there is none, its name must do.
+"""The files of the objects in a core file: where they are here. A file counts if its build id is
+the one that the core file has in its first page; where there is none, its name must do.
 
 Owns: descriptors of the files, until close(). One thread.
 """

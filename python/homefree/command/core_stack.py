@@ -2,8 +2,8 @@
 """The stack of a thread in a core file, and names of functions and variables, by elfutils' libdw.
 
 libdw unwinds with the call frame information that every library has, debug symbols or not, of any
-machine; `homefree report` takes lines from it as well. gdb would need more memory than the core file
-has, and prints what would have to be parsed again.
+machine; `homefree report` takes lines from it as well. gdb would need more memory than the core
+file has, and prints what would have to be parsed again.
 
 What libdw reads is hostile, so it does that in a process of its own, which may not take more memory
 or time than it needs; if it dies, there is no stack.
@@ -33,8 +33,9 @@ _REGISTERS = {
 
 class Answer:
     """frames: [{"pc", "exact", "symbol", "start", "registers"}], the innermost first; exact: the
-    address is that of an instruction, not of what follows a call; start: where the function begins. variables: {(path, name): address}; names:
-    {address: [symbol, offset]}. why: why frames are missing; None."""
+    address is that of an instruction, not of what follows a call; start: where the function begins.
+    variables: {(path, name): address}; names: {address: [symbol, offset]}. why: why frames are
+    missing; None."""
 
     def __init__(self, frames=(), variables=(), names=(), why=None):
         self.frames, self.why = list(frames), why
@@ -43,8 +44,8 @@ class Answer:
 
 
 def ask(core, objects, variables=(), addresses=()):
-    """variables: [(path, name)] of which the addresses are wanted; addresses: of which the names are.
-    Result: an Answer, of the thread that died."""
+    """variables: [(path, name)] of which the addresses are wanted; addresses: of which the names
+    are. Result: an Answer, of the thread that died."""
     theirs, ours = os.pipe()
     child = os.fork()
     if child == 0:

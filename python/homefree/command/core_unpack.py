@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Core files as systemd-coredump and others keep them, packed: xz, gzip and bzip2 by Python's standard
-library, zstd and lz4 by the programs of these names.
+"""Core files as systemd-coredump and others keep them, packed: xz, gzip and bzip2 by Python's
+standard library, zstd and lz4 by the programs of these names.
 
 What is unpacked is a file without a name, with holes where there is nothing but zeros, which a core
 file has many of.
@@ -50,9 +50,9 @@ def unpacked(path):
 
 def _kind(path):
     try:
-        with open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as file:
-            if not os.path.isfile(path):
-                raise Failure(f"'{path}' is not a regular file")
+        if os.path.exists(path) and not os.path.isfile(path):
+            raise Failure(f"'{path}' is not a regular file")
+        with open(path, "rb") as file:
             head = file.read(6)
     except OSError as error:
         raise Failure(f"cannot read '{path}': {error.strerror}") from None
@@ -76,9 +76,12 @@ def _open(kind, path):
     program = shutil.which(kind)
     if program is None:
         raise Failure(f"'{path}' is packed with {kind}: install it, or unpack the file")
-    with open(path, "rb") as packed, subprocess.Popen(
-        [program, "-dc"], stdin=packed, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-    ) as process:
+    with (
+        open(path, "rb") as packed,
+        subprocess.Popen(
+            [program, "-dc"], stdin=packed, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        ) as process,
+    ):
         try:
             yield process.stdout
             if process.wait() != 0:

@@ -7,9 +7,9 @@ each has a line of numbers (signal and status of the process's end, the length o
 of the record), its name, and the record. The words, NAME=VALUE: `self`, the path of the command;
 `document`, the descriptor of the records; `failed`, how many there should be more; `version` and
 `format`, homefree's and the document's; the options; and of a program that was run, `argument` for
-each word, `status` or `signal`, and `left_core` where it left a core file. With `log`, the path of a log
-(doctor_log.py), or `core`, that of a core file (doctor_core.py) with `exe` and `root`, there are
-neither records nor what belongs to them.
+each word, `status` or `signal`, and `left_core` where it left a core file. With `log`, the path of
+a log (doctor_log.py), or `core`, that of a core file (doctor_core.py) with `exe` and `root`, there
+are neither records nor what belongs to them.
 
 State: none. One thread.
 """

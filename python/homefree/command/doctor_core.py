@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""`homefree doctor --core`: from a core file, the signal, the stack, the pointer that an allocator was
-given, whose it is, who gave it, and what to do.
+"""`homefree doctor --core`: from a core file, the signal, the stack, the pointer that an allocator
+was given, whose it is, who gave it, and what to do.
 
 The rules are those of loader/record/process_record.def whose names begin with "core-"; where
 nothing is known but what the allocator said, those of doctor_log.py.
@@ -21,8 +21,8 @@ from .terminal import base_name, clean
 
 _PATIENCE = 300  # seconds
 _HOMEFREE = re.compile(r"/libhomefree[\w.-]*\.so[\w.]*$")
-# homefree's own constant (loader/record/live_state.h): where the heap's description lies in it, and in
-# that, where the region's two words do.
+# homefree's own constant (loader/record/live_state.h): where the heap's description lies in it, and
+# in that, where the region's two words do.
 _STATE, _MAGIC, _VERSION, _BLOCKS = "hf_live_state", b"homefree live\n\0", 4, 72
 _NEAR = 4096  # bytes of a structure that a pointer leads to
 _BLOCK_MOST = 1024
@@ -38,8 +38,8 @@ _FREED_OTHERS = {
 
 
 def read(path, root, executable, command):
-    """What the document says of a core file, but for the rule's texts. `finding` is a rule's name, and
-    `message` says it."""
+    """What the document says of a core file, but for the rule's texts. `finding` is a rule's name,
+    and `message` says it."""
 
     def end(*_):
         raise Failure(f"the core file takes more than {_PATIENCE} seconds to read")
@@ -140,7 +140,7 @@ class _Look:
         mapping = self.core.mapping_at(address)
         return mapping.path or None if mapping is not None else None
 
-    # ---- what happened -----------------------------------------------------------------------------
+    # ---- what happened ---------------------------------------------------------------------------
 
     def document(self, path):
         core = self.core
@@ -251,7 +251,7 @@ class _Look:
             "python": None,
         }
 
-    # ---- whose it is -------------------------------------------------------------------------------
+    # ---- whose it is -----------------------------------------------------------------------------
 
     def _called(self, frame):
         """The name of the function that a frame called; None: unknown."""
@@ -327,7 +327,9 @@ class _Look:
         if kind in _FREED_OTHERS:
             rule, text = _FREED_OTHERS[kind]
             where = owner["symbol"] or ""
-            where += f" of {base_name(owner['object'])}" if kind == "code" and owner["object"] else ""
+            where += (
+                f" of {base_name(owner['object'])}" if kind == "code" and owner["object"] else ""
+            )
             return rule, text + (f": {where.strip()}" if where else "")
         if kind != "allocator":
             return "core-foreign-free", "memory that no known allocator has"

@@ -11,7 +11,9 @@ _BLOCKS = {"live": "live", "free": "free", None: "of unknown state"}
 def lines(page, core):
     program = page.styled("bold", clean(core["program"] or "(unnamed)"))
     fault = f" at {core['fault']:#x}" if core["fault"] is not None else ""
-    page.line(f"{program}, process {core['pid']}, was ended by {signal_name(core['signal'])}{fault}")
+    page.line(
+        f"{program}, process {core['pid']}, was ended by {signal_name(core['signal'])}{fault}"
+    )
     if core["said"]:
         page.line(f"  said: {clean(core['said'])}")
     thread, stack = core["thread"], core["thread"]["stack"]
@@ -25,7 +27,9 @@ def lines(page, core):
         _pointer(page, core)
     if core["freed"] is not None:
         freed = core["freed"]
-        by = _object(freed["object"]) + (f", in {clean(freed['symbol'])}" if freed["symbol"] else "")
+        by = _object(freed["object"]) + (
+            f", in {clean(freed['symbol'])}" if freed["symbol"] else ""
+        )
         function = clean(freed["function"] or "a function")
         page.line(f"Freed by:  {by}, with {function} of {_named(freed)}")
     for each in core["unknown"]:

@@ -1,6 +1,6 @@
 /*
- * Dies as programs in the field do, for test_core.py: `crashes CASE [LIBRARY]`. As a shared object it
- * has the module that CPython calls.
+ * Dies as programs in the field do, for cores.py: `crashes CASE [LIBRARY FUNCTION]`. Says the pointer
+ * before. As a shared object it has the module that CPython calls.
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -13,9 +13,12 @@ struct node {
 };
 
 static struct node shared[8];
+static const char constant[64] = "a constant text, which nobody may free, of some length or other";
 
-/* What the program keeps, as its own code would. */
-__attribute__((noipa)) static char *text_of(const char *words)
+/* Nothing of these is known to the compiler where they are called, as of another file's. */
+#define APART __attribute__((noipa))
+
+APART static char *text_of(const char *words)
 {
     char *text = strdup(words);
     for (char *at = text; *at != '\0'; at++)
@@ -23,55 +26,67 @@ __attribute__((noipa)) static char *text_of(const char *words)
     return text;
 }
 
-__attribute__((noipa)) static void fill(char *block)
+APART static void fill(char *block)
 {
     memset(block, 'x', 100);
 }
 
-__attribute__((noipa)) static void drop(void *block)
+APART static void drop(void *block)
 {
     free(block);
     puts("still here");
 }
 
-__attribute__((noipa)) long second_of(const struct node *node)
+APART static void say(const void *pointer)
+{
+    fprintf(stderr, "%p\n", pointer);
+}
+
+APART long second_of(const struct node *node)
 {
     return node->next->value;
 }
 
-typedef void *allocate(size_t);
-typedef void release(void *);
+static void *wrong(const char *which, char *block, struct node *local)
+{
+    if (strcmp(which, "interior") == 0)
+        return block + 16;
+    if (strcmp(which, "stack") == 0)
+        return local + 1;
+    if (strcmp(which, "static") == 0)
+        return shared + 1;
+    if (strcmp(which, "constant") == 0)
+        return (void *)(unsigned long)(constant + 16);
+    return block;
+}
 
 int main(int count, char **words)
 {
     const char *which = words[1];
     void *library = count > 2 ? dlopen(words[2], RTLD_NOW | RTLD_LOCAL) : NULL;
-    if (count > 2 && library == NULL) {
+    void *function = library != NULL ? dlsym(library, words[3]) : NULL;
+    if (count > 2 && function == NULL) {
         fprintf(stderr, "%s\n", dlerror());
         return 77;
     }
     char *block = text_of("A BLOCK OF LIBC'S, WHICH IS LONGER THAN THE SMALLEST OF THEM");
     char *other = text_of("ANOTHER ONE");
     struct node local[8] = {{.next = shared}};
-    if (strcmp(which, "double-free") == 0) {
-        drop(block);
-        drop(block);
-    } else if (strcmp(which, "interior") == 0) {
-        drop(block + 16);
-    } else if (strcmp(which, "stack") == 0) {
-        drop(local + 1);
-    } else if (strcmp(which, "static") == 0) {
-        drop(shared + 1);
-    } else if (strncmp(which, "libc-frees", 10) == 0) {
-        allocate *get = (allocate *)dlsym(library, words[3]);
-        fill(get(100));
-        char *last = get(100);
-        fill(last);
-        drop(last);
-    } else if (strncmp(which, "frees-libc", 10) == 0) {
-        release *give = (release *)dlsym(library, words[3]);
-        give(block);
-        puts("still here");
+    void *pointer = wrong(which, block, local);
+    if (strcmp(which, "libc-frees") == 0) {
+        void *(*allocate)(size_t) = (void *(*)(size_t))function;
+        fill(allocate(100));
+        pointer = allocate(100);
+        fill(pointer);
     }
+    say(pointer);
+    if (strcmp(which, "frees-libcs") == 0)
+        ((void (*)(void *))function)(pointer);
+    else if (strcmp(which, "lost") == 0)
+        drop(text_of("FFFFFFFFFFFFFFFFFFFFFFFFFFFFFF") + 16 /* a mapped chunk */);
+    else
+        drop(pointer);
+    if (strcmp(which, "double-free") == 0)
+        drop(pointer);
     return other[0] + (int)local[0].next->value;
 }
