@@ -113,7 +113,7 @@ class Core:
                 raise _damaged("a segment makes no sense")
             segments.append(_Segment(start, end, flags, offset, size))
         self._check(segments)
-        self.threads_all, self._files, self._auxiliary = [], [], {}
+        self.threads_all, self._files, self._auxiliary, self.mappings = [], [], {}, []
         self.signal, self.code, self.address = 0, None, None
         for offset, size in notes[:16]:
             if size > _NOTES_MOST:
@@ -185,10 +185,8 @@ class Core:
     # ---- mappings --------------------------------------------------------------------------------
 
     def _map(self):
-        starts = [each[0] for each in self._files]
-        numbers = {}
-        self.mappings = []
-        for each in self._segments:
+        numbers, starts, self.mappings = {}, [each[0] for each in self._files], []
+        for each in [*self._segments, *self._not_here()]:
             row = bisect.bisect_right(starts, each.start) - 1
             path, offset, file, deleted = "", 0, None, False
             if row >= 0 and each.start < self._files[row][1]:
@@ -207,7 +205,42 @@ class Core:
                     *(each.size, each.size, 0),
                 )
             )
+        self.mappings.sort(key=lambda each: each.start)
         self._name_kernels()
+
+    def _not_here(self):
+        """What of mapped files has no segment: gdb leaves out what nobody changed. It may be read;
+        what the file's header says of it is its flags."""
+        ends = [each.end for each in self._segments]
+        flags = {}
+        for start, end, offset, path in self._files:
+            if offset == 0 and path not in flags:
+                flags[path] = self._flags(start)
+            while start < end:
+                number = bisect.bisect_right(ends, start)
+                next_ = self._starts[number] if number < len(ends) else end
+                if start < next_:
+                    bits = flags.get(path, {}).get(offset // PAGE, 4)
+                    yield _Segment(start, min(next_, end), bits, 0, 0)
+                if number == len(ends):
+                    break
+                offset += ends[number] - start
+                start = ends[number]
+
+    def _flags(self, start):
+        """{page of the file: flags} of the segments of the ELF file that begins at an address."""
+        head = self.bytes_at(start, 64)
+        if len(head) != 64 or head[:4] != b"\x7fELF":
+            return {}
+        table, rows = struct.unpack_from("<Q", head, 32)[0], struct.unpack_from("<H", head, 56)[0]
+        found = {}
+        for number in range(min(rows, 64)):
+            row = self.bytes_at(start + table + _SEGMENT.size * number, _SEGMENT.size)
+            if len(row) == _SEGMENT.size:
+                kind, bits, offset, *_ = _SEGMENT.unpack(row)
+                if kind == _LOAD:
+                    found[offset // PAGE] = bits
+        return found
 
     def _name_kernels(self):
         """What has no file, but a name in /proc."""
@@ -271,16 +304,14 @@ class Core:
         parts = []
         while size > 0:
             number = bisect.bisect_right(self._starts, address) - 1
-            if number < 0 or address >= self._segments[number].end:
-                return b""
-            segment = self._segments[number]
+            segment = self._segments[max(number, 0)]
             inside = address - segment.start
-            if inside < segment.size:
+            if number >= 0 and inside < segment.size:
                 part = os.pread(
                     self._file, min(size, segment.size - inside), segment.offset + inside
                 )
             else:
-                part = self._of_file(address, min(size, segment.end - address))
+                part = self._of_file(address, size)
             if not part:
                 return b""
             parts.append(part)
@@ -292,7 +323,8 @@ class Core:
         mapping = self.mapping_at(address)
         if mapping is None or mapping.file is None:
             return b""
-        return self.fill(mapping.path, mapping.offset + address - mapping.start, size)
+        offset = mapping.offset + address - mapping.start
+        return self.fill(mapping.path, offset, min(size, mapping.end - address))
 
     def words_at(self, address, count):
         """Words; fewer if not all are known."""

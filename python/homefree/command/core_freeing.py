@@ -38,6 +38,9 @@ _SAID = re.compile(
 _NUMBER = re.compile(r"0x([0-9a-f]{4,16})\b")
 _LEAPT_MOST = 6  # frames between two of an allocator that can be told by name
 _SAID_MOST = 256 << 10
+_FFI = re.compile(r"/(?:libffi|_ctypes)[^/]*\.so[^/]*$")
+_FFI_POINTER = 8, 8 | 14 << 16, 0  # size, alignment and FFI_TYPE_POINTER, elements
+_CTYPES_MOST = 4096  # bytes of its frames
 _STACK_MOST = 1 << 20
 _ALL = (1 << 64) - 1
 _PASSED_MOST, _PASSING_MOST = (
@@ -199,7 +202,8 @@ def read_before(core, thread):
 class Search:
     """For the pointer that a Call was about. known: a function that says of an address what it is:
     "memory", "data", "stack", "its" (memory that the allocator has given, or its books), None: what
-    is no block. cached: whether libc has an address in a thread's cache."""
+    is no block. cached: whether libc has an
+    address in a thread's cache."""
 
     def __init__(self, core, frames, call, message, known, cached):
         self._core, self._frames, self._call = core, frames, call
@@ -219,6 +223,9 @@ class Search:
         fits = self._complains if self._test is not None else self._has
         if given is not None and self._known(given) is not None and fits(given):
             return given, "the call, and what the allocator has"
+        passed = self._passed_by_ctypes()
+        if passed is not None and fits(passed):
+            return passed, "what ctypes passed, and what the allocator has"
         held = self._fitting(self._own_words())
         if len(held) == 1:
             return held.pop(), "the registers of the allocator's frames"
@@ -289,6 +296,32 @@ class Search:
             if address is not None:
                 return self._core.word(address) if move[1] == 0x8B else address
         return None
+
+    def _passed_by_ctypes(self):
+        """The only argument of a call by ctypes: on the stack, behind its type and its object
+        (struct argument of callproc.c), and libffi has its address."""
+        outer = self._frames[self._call.outer]
+        low = outer.registers.get("rsp", 0)
+        if not low or not _FFI.search(outer.object or ""):
+            return None
+        words = self._core.words_at(low, _CTYPES_MOST // 8)
+        addresses = set(words)
+        slots = {
+            low + 8 * at: words[at]
+            for at in range(2, len(words))
+            if low + 8 * at in addresses and self._is_pointers(words[at - 2])
+        }
+        found = {value for value in slots.values() if value not in slots}
+        given = found.pop() if len(found) == 1 else None
+        return given if given is not None and self._known(given) is not None else None
+
+    def _is_pointers(self, address):
+        mapping = self._core.mapping_at(address)
+        return (
+            mapping is not None
+            and _FFI.search(mapping.path)
+            and tuple(self._core.words_at(address, 3)) == _FFI_POINTER
+        )
 
     # ---- the allocator's frames ------------------------------------------------------------------
 

@@ -46,6 +46,8 @@ class Crashes:
     def __init__(self, directory, homefree, python=sys.executable):
         self.directory, self._python = Path(directory), python
         self.program, self.module = self.directory / "crashes", self.directory / "crashes.so"
+        self.script = self.directory / "crashes.py"
+        self.script.write_text(PYTHON)
         for target, *options in ((self.program,), (self.module, "-shared", "-fPIC")):
             subprocess.run(
                 [*CC, "-O2", "-o", target, SOURCE, *options, "-ldl"], check=True, timeout=60
@@ -61,7 +63,7 @@ class Crashes:
 
     def _command(self, case):
         if case.startswith("python-"):
-            return [self._python, "-c", PYTHON, case.partition("-")[2], self.module]
+            return [self._python, self.script, case.partition("-")[2], self.module]
         kind, _, name = case.partition(" ")
         if not name:
             return [self.program, kind]
