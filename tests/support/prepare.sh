@@ -80,7 +80,7 @@ homefree_more_packages() {
 # build.
 homefree_test_packages() {
     [ "$1" != tests ] && [ "$1" != builds ] || echo valgrind clang-tidy python3-torch libtorch-dev gdb \
-        strace chromium chromium-driver python3-selenium python3-hypothesis qemu-user faketime spin
+        libdw1 strace chromium chromium-driver python3-selenium python3-hypothesis qemu-user faketime spin
 }
 
 homefree_missing() {
