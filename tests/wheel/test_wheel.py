@@ -25,7 +25,7 @@ PACKAGE = """
     lib/libhomefree.so.1 lib/libhomefree.so lib/libhomefree_shim.a lib/libhomefree-preload.so
     lib/libhomefree-diagnose.so lib/libhomefree-adopt.so lib/libhomefree-interpreters.so
     lib/libhomefree-background.so lib/libhomefree-cuda.so
-    lib/libhomefree-limits.so lib/libhomefree-profile.so
+    lib/libhomefree-explain.so lib/libhomefree-limits.so lib/libhomefree-profile.so
     lib/pkgconfig/homefree.pc lib/pkgconfig/homefree-module.pc lib/homefree/module.map
     lib/homefree/module.rpath lib/cmake/homefree/homefree-config.cmake
     bin/homefree missing/libhomefree.so.1 __init__.py setuptools.py check.py py.typed

@@ -50,7 +50,7 @@ static char *default_command[] = {python, minus_c, probe, NULL};
 
 struct request {
     bool json, all, rules, children;
-    const char *moment, *output, *library, *record, *pid, *log, *core, *executable, *root;
+    const char *moment, *output, *library, *record, *pid, *log, *core, *executable, *root, *crash;
     char **command;
 };
 
@@ -78,6 +78,9 @@ static const struct hf_argument arguments_table[] = {
     HF_VALUE_ARGUMENT("exe", executable, "FILE", "the program of the core file"),
     HF_VALUE_ARGUMENT("root", root, "DIR",
                       "look for the files of the core file's process below DIR"),
+    HF_VALUE_ARGUMENT("crash", crash, "PLACE",
+                      "explain the crash of the process that runs this command\n"
+                      "(libhomefree-explain.so does)"),
     HF_RULES_ARGUMENT,
     {.name = NULL},
 };
@@ -90,6 +93,7 @@ static const struct hf_command command = {
              "       homefree doctor [--json] [--all] [-o FILE] --pid PID\n"
              "       homefree doctor [--json] [-o FILE] --log FILE\n"
              "       homefree doctor [--json] [-o FILE] --core FILE [--exe FILE] [--root DIR]\n"
+             "       homefree doctor [--json] [-o FILE] --crash PLACE\n"
              "       homefree doctor --rules [--json]\n",
     .about =
         "Runs COMMAND with libhomefree preloaded. When it has ended, reports the allocators that\n"
@@ -105,14 +109,19 @@ static const struct hf_command command = {
     .operands = HF_OPERANDS_LAST,
 };
 
+/* What a crash has left is read by Python alone. */
+static bool is_of_crash(const struct request *request)
+{
+    return request->log != NULL || request->core != NULL || request->crash != NULL;
+}
+
 /* Returns HF_EXIT_NONE, or HF_EXIT_USAGE after an error message. */
 static int check(const struct request *request, const struct hf_operand_list *operands)
 {
     const bool running = request->moment != NULL || request->children || request->library != NULL ||
                          operands->count > 0;
     const int shown = (request->record != NULL) + (request->pid != NULL) + (request->log != NULL) +
-                      (request->core != NULL);
-    const bool crash = request->log != NULL || request->core != NULL;
+                      (request->core != NULL) + (request->crash != NULL);
     if (request->moment != NULL && strcmp(request->moment, "exit") != 0 &&
         strcmp(request->moment, "start") != 0)
         return hf_command_wrong(who, "--at takes 'exit' or 'start'");
@@ -128,8 +137,8 @@ static int check(const struct request *request, const struct hf_operand_list *op
         return hf_command_wrong(who, "--read shows a record and runs nothing");
     if (request->pid != NULL && (running || request->record != NULL))
         return hf_command_wrong(who, "--pid shows a process that runs and goes with no command");
-    if (crash && (shown > 1 || running || request->all))
-        return hf_command_wrong(who, "--log and --core read a file and run nothing");
+    if (is_of_crash(request) && (shown > 1 || running || request->all))
+        return hf_command_wrong(who, "--log, --core and --crash go with --json and -o alone");
     return HF_EXIT_NONE;
 }
 
@@ -318,7 +327,6 @@ static int become_python(const struct report *report)
     return result;
 }
 
-/* What a crash has left is read by Python alone. */
 static int explain(const struct request *request)
 {
     struct hf_keep keep = {.last = NULL};
@@ -397,5 +405,5 @@ int hf_command_doctor(int count, char **arguments)
     request.command = operands.count > 0 ? operands.values : default_command;
     if (request.output == NULL)
         request.output = "-";
-    return request.log != NULL || request.core != NULL ? explain(&request) : run(&request);
+    return is_of_crash(&request) ? explain(&request) : run(&request);
 }

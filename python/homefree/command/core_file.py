@@ -35,7 +35,13 @@ X86_64 = (
     *("rsi", "rdi", "orig_rax", "rip", "cs", "eflags", "rsp", "ss", "fs_base"),
 )
 AARCH64 = (*(f"x{number}" for number in range(31)), "sp", "pc")
-_MACHINES = {62: ("x86-64", X86_64, "rip", "rsp"), 183: ("aarch64", AARCH64, "pc", "sp")}
+MACHINES = {62: ("x86-64", X86_64, "rip", "rsp"), 183: ("aarch64", AARCH64, "pc", "sp")}
+
+# In Linux's struct ucontext of x86-64, from its word 5 on.
+CONTEXT = (
+    *("r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15", "rdi", "rsi", "rbp", "rbx", "rdx"),
+    *("rax", "rcx", "rsp", "rip", "eflags"),
+)
 
 Thread = namedtuple("Thread", "id registers pc sp")
 _Segment = namedtuple("_Segment", "start end flags offset size")  # size: bytes in the file
@@ -45,7 +51,49 @@ def _damaged(why):
     return Failure(f"the core file is damaged: {why}")
 
 
-class Core:
+def signal_of(information):
+    """(number, code, address) of a siginfo_t; address: None where it has none."""
+    if len(information) < 24:
+        return 0, None, None
+    number, _, code, address = struct.unpack_from("<iiixxxxQ", information)
+    # Others have the sender's number there.
+    faults = number in (4, 7, 8, 11) and 0 < code != 0x80
+    return number, code, address if faults else None
+
+
+class Memory:
+    """What a process that died and one that is dying have in common: `mappings`, words_at() and
+    threads_all."""
+
+    def split(self, at):
+        """Makes two mappings of one; the second has no name."""
+        number = self.mapping_number(at)
+        each = self.mappings[number]
+        there = max(min(each.rss, at - each.start), 0)
+        self.mappings[number : number + 1] = [
+            each._replace(end=at, rss=there, anonymous=there),
+            each._replace(start=at, path="", rss=each.rss - there, anonymous=each.rss - there),
+        ]
+
+    def mapping_number(self, address):
+        """Which mapping has an address; -1: none."""
+        number = bisect.bisect_right(self.mappings, (address, 1 << 65)) - 1
+        return number if number >= 0 and address < self.mappings[number].end else -1
+
+    def mapping_at(self, address):
+        number = self.mapping_number(address)
+        return self.mappings[number] if number >= 0 else None
+
+    def threads(self):
+        return {each.id: each.sp for each in self.threads_all}
+
+    def word(self, address):
+        """None: unknown."""
+        words = self.words_at(address, 1)
+        return words[0] if words else None
+
+
+class Core(Memory):
     """readable, mappings, bytes_at(), ...: memory_process.Process's. threads_all: the one that died
     comes first. signal, code, address: of the signal's siginfo; code and address are None where
     there is none. fill: a function that gives the bytes of a mapped file, of a path, an offset and
@@ -54,7 +102,7 @@ class Core:
     readable = True
 
     def __init__(self, path):
-        self.path, self.pid, self.program = path, 0, None
+        self.path, self.pid, self.name = path, 0, None
         self.fill = lambda path, offset, size: b""
         try:
             self._file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
@@ -91,9 +139,9 @@ class Core:
         identity, kind, machine, table, rows = head[0], head[1], head[2], head[5], head[10]
         if identity[:4] != b"\x7fELF" or kind != _CORE:
             raise Failure(f"'{self.path}' is no core file")
-        if identity[4:6] != b"\2\1" or machine not in _MACHINES:
+        if identity[4:6] != b"\2\1" or machine not in MACHINES:
             raise Failure("the core file is of another machine than x86-64 and aarch64")
-        self.machine, self._names, self._pc, self._sp = _MACHINES[machine]
+        self.machine, self._names, self._pc, self._sp = MACHINES[machine]
         if rows == 0xFFFF:  # more than fit there
             rows = struct.unpack("<I", self._at(head[6] + 44, 4))[0]
         if rows > _SEGMENTS_MOST or head[9] != _SEGMENT.size:
@@ -148,14 +196,11 @@ class Core:
             note = data[start : start + size]
             if kind == _PRSTATUS:
                 self._take_thread(note)
-            elif kind == _PRPSINFO and self.program is None:
+            elif kind == _PRPSINFO and self.name is None:
                 self.pid = struct.unpack_from("<I", note, 24)[0]
-                self.program = os.fsdecode(note[40:56].split(b"\0")[0])
+                self.name = os.fsdecode(note[40:56].split(b"\0")[0])
             elif kind == _SIGINFO and self.code is None and size >= 24:
-                self.signal, _, self.code = struct.unpack_from("<iii", note)
-                # Others have the sender's number there.
-                if self.signal in (4, 7, 8, 11) and self.code > 0 and self.code != 0x80:
-                    self.address = struct.unpack_from("<Q", note, 16)[0]
+                self.signal, self.code, self.address = signal_of(note)
             elif kind == _AUXV:
                 pairs = array.array("Q", note[: len(note) // 16 * 16])
                 self._auxiliary = dict(zip(pairs[::2], pairs[1::2]))
@@ -275,29 +320,7 @@ class Core:
                 self.mappings[number] = each._replace(path="[heap]")
             return
 
-    def split(self, at):
-        """Makes two mappings of one; the second has no name."""
-        number = self.mapping_number(at)
-        each = self.mappings[number]
-        there = max(min(each.rss, at - each.start), 0)
-        self.mappings[number : number + 1] = [
-            each._replace(end=at, rss=there, anonymous=there),
-            each._replace(start=at, path="", rss=each.rss - there, anonymous=each.rss - there),
-        ]
-
-    def mapping_number(self, address):
-        """Which mapping has an address; -1: none."""
-        number = bisect.bisect_right(self.mappings, (address, 1 << 65)) - 1
-        return number if number >= 0 and address < self.mappings[number].end else -1
-
-    def mapping_at(self, address):
-        number = self.mapping_number(address)
-        return self.mappings[number] if number >= 0 else None
-
     # ---- as of a process -------------------------------------------------------------------------
-
-    def threads(self):
-        return {each.id: each.sp for each in self.threads_all}
 
     def bytes_at(self, address, size):
         """`size` bytes, or b"" if one of them is unknown."""
@@ -335,11 +358,6 @@ class Core:
                 there = self._segments[number].start + self._segments[number].size - address
                 data = self.bytes_at(address, there // 8 * 8) if 8 <= there < 8 * count else b""
         return array.array("Q", data)
-
-    def word(self, address):
-        """None: unknown."""
-        words = self.words_at(address, 1)
-        return words[0] if words else None
 
     def present(self, start, end):
         """A byte for each page, 1 if it is in the core file and no hole of it."""

@@ -28,8 +28,8 @@ def main(words):
         options.setdefault(name, []).append(value)
     command = options["self"][0]
     rules = {rule["rule"]: rule for rule in asked.rules(command, "doctor")}
-    of_crash = "log" in options or "core" in options
-    if "core" in options:
+    of_crash = not {"log", "core", "crash"}.isdisjoint(options)
+    if "core" in options or "crash" in options:
         document = _of_core(options, command, rules)
     elif "log" in options:
         document = _of_log(options, rules)
@@ -82,7 +82,10 @@ def _of_core(options, command, rules):
     from . import doctor_core
 
     root, executable = (options.get(name, [None])[0] for name in ("root", "exe"))
-    core = doctor_core.read(options["core"][0], root, executable, command)
+    if "crash" in options:
+        core = doctor_core.read_live(options["crash"][0], command)
+    else:
+        core = doctor_core.read(options["core"][0], root, executable, command)
     rule = rules[core["finding"]]
     core.update(severity=rule["severity"], remedy=rule["remedy"])
     return {**_head(options), **core, "processes": [], "summary": _summary(0, 0, [rule])}

@@ -12,18 +12,23 @@ import re
 import signal
 
 from . import asked, core_blocks, core_freeing, core_stack, doctor_log
-from .core_file import Core
+from .core_file import CONTEXT, Core
+from .core_live import Dying
 from .core_objects import Objects
 from .core_unpack import unpacked
 from .memory_owners import Facts, Looking
 from .start import Failure
 from .terminal import base_name, clean
 
-_PATIENCE = 300  # seconds
+_PATIENCE, _LIVE_PATIENCE = 300, 30  # seconds
 _HOMEFREE = re.compile(r"/libhomefree[\w.-]*\.so[\w.]*$")
 # homefree's own constant (loader/record/live_state.h): where the heap's description lies in it, and
 # in that, where the region's two words do.
 _STATE, _MAGIC, _VERSION, _BLOCKS = "hf_live_state", b"homefree live\n\0", 4, 72
+# mov $15, %rax; syscall: what a handler returns to. Then the stack has Linux's struct ucontext,
+# with the segment registers, the error, the trap, a mask and the fault's address behind the
+# registers.
+_RETURNING, _PAGE_FAULT = b"\x48\xc7\xc0\x0f\0\0\0\x0f\x05", 14
 _NEAR = 4096  # bytes of a structure that a pointer leads to
 _BLOCK_MOST = 1024
 _INSPECTED = ("embedded-allocator", "exported-allocator", "own-free", "allocates-elsewhere")
@@ -41,22 +46,34 @@ def read(path, root, executable, command):
     """What the document says of a core file, but for the rule's texts. `finding` is a rule's name,
     and `message` says it."""
 
+    _end_after(_PATIENCE)
+    with unpacked(path) as file:
+        return _read(Core(file), path, root, executable, command)
+
+
+def read_live(place, command):
+    """The same of the process that is dying. place: core_live.py's."""
+    _end_after(_LIVE_PATIENCE)
+    return _read(Dying(place), None, None, None, command)
+
+
+def _end_after(seconds):
     def end(*_):
-        raise Failure(f"the core file takes more than {_PATIENCE} seconds to read")
+        raise Failure(f"it takes more than {seconds} seconds")
 
     signal.signal(signal.SIGALRM, end)
-    signal.alarm(_PATIENCE)
-    with unpacked(path) as file:
-        core = Core(file)
+    signal.alarm(seconds)
+
+
+def _read(core, path, root, executable, command):
+    try:
+        objects = Objects(core, root, executable)
         try:
-            core.path = file
-            objects = Objects(core, root, executable)
-            try:
-                return _Look(core, objects, command).document(path)
-            finally:
-                objects.close()
+            return _Look(core, objects, command).document(path)
         finally:
-            core.close()
+            objects.close()
+    finally:
+        core.close()
 
 
 class _Facts(Facts):
@@ -101,6 +118,7 @@ class _Look:
             )
             for each in self.answer.frames
         ]
+        self._leave_handler()
         data = [
             (mapping.start, mapping.end)
             for number, mapping in enumerate(core.mappings)
@@ -113,6 +131,26 @@ class _Look:
             core.split(end)  # others use brk(2), too
         self.looking = Looking(core, self.facts)
         self.looking.own()
+
+    def _leave_handler(self):
+        """If a handler has sent the signal again, as CPython's faulthandler does, the crash is what
+        the handler interrupted."""
+        core = self.core
+        for number, frame in enumerate(self.frames[:-1]):
+            if core.machine == "x86-64" and core.bytes_at(frame.pc, 9) == _RETURNING:
+                context = frame.registers.get("rsp", 0)
+                words = core.words_at(context + 40, len(CONTEXT) + 5)
+                registers = {**core.threads_all[0].registers, **dict(zip(CONTEXT, words))}
+                if registers["rip"] == self.frames[number + 1].pc and len(words) > len(CONTEXT):
+                    if core.signal in (signal.SIGSEGV, signal.SIGBUS):
+                        trap, fault = words[-3], words[-1]
+                        core.code = 1 if trap == _PAGE_FAULT else 0x80
+                        core.address = fault if trap == _PAGE_FAULT else None
+                    core.threads_all[0] = core.threads_all[0]._replace(
+                        registers=registers, pc=registers["rip"], sp=registers["rsp"]
+                    )
+                    self.frames = self.frames[number + 1 :]
+                return
 
     def _is_bss(self, number):
         """Whether a mapping is the zeroed data behind libc's."""
@@ -179,7 +217,7 @@ class _Look:
         return {
             "homefree_core": 1,
             "path": path,
-            "program": core.executable or core.program,
+            "program": core.executable or core.name,
             "pid": core.pid,
             "signal": core.signal,
             "fault": core.address,
