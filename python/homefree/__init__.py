@@ -53,6 +53,7 @@ if TYPE_CHECKING:
         get_pkgconfig_dir,
     )
     from ._doctor import doctor
+    from ._explain import explain_crashes
     from ._install import install, uninstall
     from ._ipython import load_ipython_extension as load_ipython_extension
     from ._limit import Limit, limit, limits
@@ -87,6 +88,7 @@ __all__ = [
     "cuda",
     "diagnose",
     "doctor",
+    "explain_crashes",
     "extension",
     "get_cmake_dir",
     "get_include",
@@ -131,6 +133,7 @@ _LAZY = {
     "cuda": "cuda",
     "diagnose": "_diagnose",
     "doctor": "_doctor",
+    "explain_crashes": "_explain",
     "extension": "extension",
     "get_cmake_dir": "_directories",
     "get_include": "_directories",

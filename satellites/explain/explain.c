@@ -3,16 +3,15 @@
  * libhomefree-explain.so: when the process crashes, `homefree doctor` looks at it and explains the
  * crash on stderr; then whoever had the signal before gets it, or the core dump follows.
  *
- * It needs nothing of homefree's, and costs nothing before a crash. `homefree run --explain` preloads
- * it and names the command in HOMEFREE_EXPLAIN; homefree.explain_crashes() loads it. The process is
- * not trusted any more when it has crashed, so the handler calls the system alone: no memory is
- * allocated and no lock is taken, and another process reads this one's memory.
+ * It needs nothing of homefree's, and costs nothing before a crash. `homefree run --explain`
+ * preloads it and names the command in HOMEFREE_EXPLAIN; homefree.explain_crashes() loads it. The
+ * process is not trusted any more when it has crashed, so the handler calls the system alone: no
+ * memory is allocated and no lock is taken, and another process reads this one's memory.
  *
- * Owns the handlers of four signals, and the alternate signal stack of the thread that installs them,
- * if it has none. hf_explain_crashes(): any thread, once; the first call counts.
+ * Owns the handlers of four signals, and the alternate signal stack of the thread that installs
+ * them, if it has none. hf_explain_crashes(): any thread, once; the first call counts.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -20,6 +19,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -58,8 +58,8 @@ static bool is_preload(const char *variable)
     return false;
 }
 
-/* In the child: becomes the command. The memory is a copy of the crashed process's, so the environment
- * may be damaged; then this process crashes, too, and nothing is explained. */
+/* In the child: becomes the command. The memory is a copy of the crashed process's, so the
+ * environment may be damaged; then this process crashes, too, and nothing is explained. */
 static void become(char *request)
 {
     static char doctor[] = "doctor", option[] = "--crash";
@@ -98,13 +98,18 @@ static void explain(int number, const siginfo_t *info, const void *context)
 {
     char request[NUMBERS * DIGITS], *at = request;
     const pid_t self = getpid();
-    const uint64_t numbers[NUMBERS] = {(uint64_t)self,           (uint64_t)syscall(SYS_gettid),
-                                       (uint64_t)number,         (uint64_t)(uintptr_t)info,
-                                       (uint64_t)(uintptr_t)context, thread_pointer()};
+    const uint64_t numbers[NUMBERS] = {(uint64_t)self,
+                                       (uint64_t)syscall(SYS_gettid),
+                                       (uint64_t)number,
+                                       (uint64_t)(uintptr_t)info,
+                                       (uint64_t)(uintptr_t)context,
+                                       thread_pointer()};
     for (size_t i = 0; i < NUMBERS; i++) {
         at = append(at, numbers[i]);
         *at++ = i + 1 < NUMBERS ? ':' : '\0';
     }
+    if (prctl(PR_GET_DUMPABLE, 0, 0, 0, 0) != 1)
+        return; /* it has changed its user, or wants no one to see its memory */
     /* Yama lets only ancestors look at a process, unless it says who else may. */
     (void)prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
     /* As fork(), without handlers and locks; the child sends no SIGCHLD. */
@@ -144,20 +149,21 @@ static void take_stack(void)
     stack_t now;
     if (sigaltstack(NULL, &now) != 0 || (now.ss_flags & SS_DISABLE) == 0)
         return;
-    void *memory =
-        mmap(NULL, STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *memory = mmap(NULL, STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     const stack_t ours = {.ss_sp = memory, .ss_size = STACK};
     if (memory != MAP_FAILED)
         (void)sigaltstack(&ours, NULL);
 }
 
-/* path: of the command homefree. Returns 0 or a negative errno. */
+/* path: of the command homefree. Returns 0 or a negative errno; -EPERM in a privileged process. */
 __attribute__((visibility("default"))) int hf_explain_crashes(const char *path);
 int hf_explain_crashes(const char *path)
 {
     struct sigaction ours = {.sa_sigaction = on_crash, .sa_flags = SA_SIGINFO | SA_ONSTACK};
     if (path == NULL || path[0] != '/' || strlen(path) >= sizeof command)
         return -EINVAL;
+    if (getauxval(AT_SECURE) != 0)
+        return -EPERM; /* the command obeys the environment */
     if (atomic_exchange(&installed, true))
         return 0;
     strcpy(command, path);

@@ -24,9 +24,10 @@ static const char who[] = "homefree run";
 
 #define PRELOAD  "libhomefree-preload.so"
 #define DIAGNOSE "libhomefree-diagnose.so"
+#define EXPLAIN  "libhomefree-explain.so"
 
 /* What the library takes the place of. The last would be a second copy of the heap. */
-static const char *const own_libraries[] = {PRELOAD, DIAGNOSE, HF_PRELOAD_LIBRARY, NULL};
+static const char *const own_libraries[] = {PRELOAD, DIAGNOSE, EXPLAIN, HF_PRELOAD_LIBRARY, NULL};
 enum { SAMPLE_MAX = 1 << 30 }; /* sampling.h's */
 
 static const char *const modes[] = {"report", "count", "strict", NULL}; /* the default first */
@@ -37,6 +38,7 @@ struct request {
     struct hf_run_diagnosis diagnosis; /* its mode is NULL without --diagnose */
     bool bare;                         /* --diagnose without a value */
     const char *adopt;                 /* what is adopted: HOMEFREE_CONF's words; or NULL */
+    bool explain;                      /* no heap */
 };
 
 static const char *find_mode(const char *value)
@@ -102,6 +104,9 @@ static const struct hf_argument arguments_table[] = {
              "in which the heap replaces it, where it can; only\n"
              "files that the patterns match, if there are any",
      .take = take_adopt},
+    HF_FLAG_ARGUMENT("explain", explain,
+                     "leave the program's allocators alone; if it crashes,\n"
+                     "say whose the pointer was, and who freed it"),
     HF_VALUE_ARGUMENT("report", diagnosis.report, "PATH",
                       "directory for the report; made if it is missing. The\n"
                       "default is a new homefree-report.PID here"),
@@ -160,7 +165,8 @@ static const struct hf_command command = {
     .who = who,
     .usage = "homefree run [--adopt[=PATTERNS]] [--diagnose[=count|report|strict]]\n"
              "                    [--report PATH] [--sites PATH] [--suppressions FILE]\n"
-             "                    [--sample N] [--leaks] [--quiet] [--] COMMAND [ARGUMENT]...\n",
+             "                    [--sample N] [--leaks] [--quiet] [--] COMMAND [ARGUMENT]...\n"
+             "       homefree run --explain [--] COMMAND [ARGUMENT]...\n",
     .about = "Becomes COMMAND, with a library preloaded that gives the whole process and the\n"
              "processes that it starts one heap, so that every free goes home to its owner. With\n"
              "--diagnose, that library also records which object allocated and which freed.\n",
@@ -189,6 +195,8 @@ static int check(const struct request *request, const struct hf_operand_list *op
                                                           : NULL;
     if (diagnosis->mode == NULL && alone != NULL)
         return hf_command_wrong(who, "--%s goes with --diagnose", alone);
+    if (request->explain && (diagnosis->mode != NULL || request->adopt != NULL))
+        return hf_command_wrong(who, "--explain goes with no other option");
     if (operands->count == 0)
         return hf_command_wrong(who, operands->separated ? "'--' is followed by no command"
                                                          : "no command is given");
@@ -203,9 +211,8 @@ static int check(const struct request *request, const struct hf_operand_list *op
 /* ---- the program ---------------------------------------------------------------------------- */
 
 /* Finds the library to preload. Returns NULL after an error message. */
-static char *find_library(bool diagnose)
+static char *find_library(const char *name)
 {
-    const char *name = diagnose ? DIAGNOSE : PRELOAD;
     char *library = hf_preload_find(name);
     if (library == NULL) {
         hf_command_complain(who,
@@ -225,7 +232,7 @@ static char *find_library(bool diagnose)
     return NULL;
 }
 
-static int examine(const char *name, bool adopts, struct hf_program *program)
+static int examine(const char *name, const struct request *request, struct hf_program *program)
 {
     hf_program_examine(name, program);
     if (program->verdict != HF_PROGRAM_FITS) {
@@ -234,11 +241,11 @@ static int examine(const char *name, bool adopts, struct hf_program *program)
                             program->why);
         return HF_EXIT_FAILED;
     }
-    if (program->own_malloc)
+    if (program->own_malloc && !request->explain)
         hf_command_complain(who,
                             "'%s' exports a malloc of its own, which serves its allocations "
                             "instead of the heap%s",
-                            name, adopts ? "; nothing is adopted" : "");
+                            name, request->adopt != NULL ? "; nothing is adopted" : "");
     return HF_EXIT_CLEAN;
 }
 
@@ -252,6 +259,15 @@ static char *compose_preload(const char *library, const char *last)
         both = NULL;
     free(preload);
     return both;
+}
+
+/* Tells the library who explains. */
+static int name_command(void)
+{
+    char *self = hf_preload_self();
+    const bool set = self != NULL && setenv("HOMEFREE_EXPLAIN", self, 1) == 0;
+    free(self);
+    return set ? HF_EXIT_CLEAN : hf_command_out_of_memory(who);
 }
 
 /* Returns only after a failure, HF_EXIT_FAILED. `copies`: adopted ones, which libhomefree takes out
@@ -272,13 +288,19 @@ static int become(const char *path, char **arguments, const char *library, const
     return HF_EXIT_FAILED;
 }
 
-static int run(const struct hf_run_diagnosis *diagnosis, const char *adopt, char **arguments)
+static int run(const struct request *request, char **arguments)
 {
     static struct hf_program program;
+    const struct hf_run_diagnosis *diagnosis = &request->diagnosis;
+    const char *adopt = request->adopt;
     struct hf_run_directory directory = {.path = NULL};
     char *value = NULL, *copies = NULL;
-    char *library = find_library(diagnosis->mode != NULL);
-    int result = library != NULL ? examine(arguments[0], adopt != NULL, &program) : HF_EXIT_FAILED;
+    char *library = find_library(request->explain          ? EXPLAIN
+                                 : diagnosis->mode != NULL ? DIAGNOSE
+                                                           : PRELOAD);
+    int result = library != NULL ? examine(arguments[0], request, &program) : HF_EXIT_FAILED;
+    if (result == HF_EXIT_CLEAN && request->explain)
+        result = name_command();
     if (result == HF_EXIT_CLEAN && diagnosis->mode != NULL) {
         result = hf_run_prepare(who, diagnosis, &directory, &value);
         if (result == HF_EXIT_CLEAN && !diagnosis->quiet)
@@ -305,6 +327,5 @@ int hf_command_run_program(int count, char **arguments)
     if (result == HF_EXIT_NONE && request.adopt != NULL &&
         hf_run_select(who, request.adopt) != HF_EXIT_CLEAN)
         return HF_EXIT_FAILED;
-    return result != HF_EXIT_NONE ? result
-                                  : run(&request.diagnosis, request.adopt, operands.values);
+    return result != HF_EXIT_NONE ? result : run(&request, operands.values);
 }

@@ -1,6 +1,6 @@
 /*
- * Dies as programs in the field do, for cores.py: `crashes CASE [LIBRARY FUNCTION]`. Says the pointer
- * before. As a shared object it has the module that CPython calls.
+ * Dies as programs in the field do, for cores.py: `crashes CASE [LIBRARY FUNCTION]`. Says the
+ * pointer before. As a shared object it has the module that CPython calls.
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -47,6 +47,14 @@ APART long second_of(const struct node *node)
     return node->next->value;
 }
 
+/* Until the stack is used up. */
+APART static int deeper(volatile char *above)
+{
+    volatile char here[4096];
+    here[0] = above[0];
+    return deeper(here) + here[0];
+}
+
 static void *wrong(const char *which, char *block, struct node *local)
 {
     if (strcmp(which, "interior") == 0)
@@ -80,6 +88,12 @@ int main(int count, char **words)
         fill(pointer);
     }
     say(pointer);
+    if (strcmp(which, "overflow") == 0)
+        return deeper(block);
+    if (strcmp(which, "damaged-heap") == 0) {
+        memset(block, 0x5a, 64 << 10); /* also of libc's top chunk */
+        *(volatile char *)NULL = 0;
+    }
     if (strcmp(which, "frees-libcs") == 0)
         ((void (*)(void *))function)(pointer);
     else if (strcmp(which, "lost") == 0)

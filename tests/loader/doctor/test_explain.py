@@ -1,0 +1,98 @@
+"""`homefree run --explain` and homefree.explain_crashes(): a crash is explained by the process that
+crashes, whatever has become of its heap and its stack; then it takes its course.
+
+Usage: test_explain.py HOMEFREE LIBHOMEFREE PACKAGE [unittest arguments]. PACKAGE: the directory
+with the package homefree, or "" where there is none. The compiler is $CC, or cc. """
+
+import ctypes
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import cores
+
+HOMEFREE, LIBRARY = (os.path.abspath(sys.argv.pop(1)) for _ in range(2))
+package = sys.argv.pop(1)
+PACKAGE = package and os.path.abspath(package)
+PYTHON = """
+import faulthandler, homefree, sys
+faulthandler.enable()
+homefree.explain_crashes()
+homefree.explain_crashes()
+sys.argv[1:] = ["use-after-free", sys.argv[1]]
+exec(open(sys.argv[1 + 1].replace(".so", ".py")).read())
+"""
+
+
+class Explain(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        try:
+            ctypes.CDLL("libdw.so.1")
+        except OSError:
+            raise unittest.SkipTest("no libdw.so.1") from None
+        cls.directory = tempfile.mkdtemp(prefix="homefree-test-explain-")
+        cls.addClassCleanup(shutil.rmtree, cls.directory)
+        cls.crashes = cores.Crashes(cls.directory, LIBRARY)
+
+    def run_in(self, *command, **environment):
+        done = subprocess.run(
+            [str(word) for word in command],
+            cwd=self.directory,
+            env={**os.environ, "DEBUGINFOD_URLS": "", **environment},
+            capture_output=True,
+            text=True,
+            timeout=100,
+        )
+        return done.returncode, done.stdout, done.stderr
+
+    def explained(self, case, by, *said):
+        status, out, err = self.run_in(
+            HOMEFREE, "run", "--explain", "--", self.crashes.program, case
+        )
+        self.assertEqual((status, out), (-by, ""), err)
+        for each in said:
+            self.assertIn(each, err)
+        return err
+
+    def test_names_pointer_owner_and_who_freed_it(self):
+        err = self.explained(
+            "interior",
+            signal.SIGABRT,
+            "said: munmap_chunk(): invalid pointer",
+            "Freed by:  crashes, in drop, with free of libc",
+            "core-interior-free  16 bytes into a block of libc",
+        )
+        self.assertIn(f"Pointer:   {err.split()[0]}", err)
+
+    def test_needs_neither_heap_nor_stack(self):
+        self.explained(
+            "damaged-heap", signal.SIGSEGV, "was ended by SIGSEGV at 0x0", "main in crashes"
+        )
+        self.explained("overflow", signal.SIGSEGV, "deeper in crashes", "core-crash")
+
+    def test_leaves_alone_who_does_not_crash(self):
+        words = [HOMEFREE, "run", "--explain", "--", "sh", "-c", "echo out; echo err >&2; exit 7"]
+        self.assertEqual(self.run_in(*words), (7, "out\n", "err\n"))
+        status, out, err = self.run_in(HOMEFREE, "run", "--explain", "--diagnose", "--", "true")
+        self.assertEqual((status, out), (2, ""))
+        self.assertIn("--explain goes with no other option", err)
+
+    @unittest.skipUnless(PACKAGE, "the package homefree is not built")
+    def test_in_python_before_faulthandler(self):
+        status, _, err = self.run_in(
+            *(sys.executable, "-c", PYTHON, self.crashes.module), PYTHONPATH=PACKAGE
+        )
+        self.assertEqual(status, -signal.SIGSEGV, err)
+        explanation, _, traceback = err.partition("Fatal Python error: Segmentation fault")
+        self.assertIn("core-use-after-free", explanation)
+        self.assertIn(f"Pointer:   {err.split()[0]}", explanation)
+        self.assertIn("File ", traceback)
+
+
+if __name__ == "__main__":
+    unittest.main()
