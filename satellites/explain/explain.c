@@ -166,7 +166,7 @@ int hf_explain_crashes(const char *path)
         return -EPERM; /* the command obeys the environment */
     if (atomic_exchange(&installed, true))
         return 0;
-    strcpy(command, path);
+    memcpy(command, path, strlen(path) + 1);
     take_stack();
     sigfillset(&ours.sa_mask);
     for (size_t i = 0; i < SIGNALS; i++)

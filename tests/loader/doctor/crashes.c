@@ -16,7 +16,11 @@ static struct node shared[8];
 static const char constant[64] = "a constant text, which nobody may free, of some length or other";
 
 /* Nothing of these is known to the compiler where they are called, as of another file's. */
-#define APART __attribute__((noipa))
+#ifdef __clang__
+#    define APART __attribute__((noinline))
+#else
+#    define APART __attribute__((noipa))
+#endif
 
 APART static char *text_of(const char *words)
 {

@@ -19,7 +19,7 @@ import cores
 
 HOMEFREE, LIBRARY, PACKAGE = (os.path.abspath(sys.argv.pop(1)) for _ in range(3))
 sys.path.append(PACKAGE)
-from command import core_file, start  # noqa: E402
+from command import core_file, core_unpack, start  # noqa: E402
 
 QUICK = "double-free", "static", "libc-frees mimalloc", "python-use-after-free"
 
@@ -107,13 +107,16 @@ class Core(unittest.TestCase):
         path, pointer = self.core("static")
         for program, end in (("xz", "xz"), ("zstd", "zst"), ("lz4", "lz4")):
             if shutil.which(program):
-                packed = self.directory / f"core.{end}"
+                packed, short = (self.directory / f"{name}.{end}" for name in ("core", "short"))
                 with open(path, "rb") as data, open(packed, "wb") as out:
                     subprocess.run([program, "-1c"], stdin=data, stdout=out, check=True)
-                self.assertEqual(self.explained(packed)["pointer"], pointer, program)
-                short = self.directory / f"short.{end}"
+                with core_unpack.unpacked(packed) as unpacked:
+                    self.assertEqual(Path(unpacked).read_bytes(), path.read_bytes(), program)
                 short.write_bytes(packed.read_bytes()[:4000])
-                self.refused(short, b"cannot unpack")
+                with self.assertRaisesRegex(start.Failure, "cannot unpack"):
+                    core_unpack.unpacked(short).__enter__()
+        if packed.exists():
+            self.assertEqual(self.explained(packed)["pointer"], pointer)
 
     def test_refuses_what_is_cut_off_or_makes_no_sense(self):
         whole = self.core("static")[0].read_bytes()

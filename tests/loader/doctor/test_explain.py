@@ -2,7 +2,7 @@
 crashes, whatever has become of its heap and its stack; then it takes its course.
 
 Usage: test_explain.py HOMEFREE LIBHOMEFREE PACKAGE [unittest arguments]. PACKAGE: the directory
-with the package homefree, or "" where there is none. The compiler is $CC, or cc. """
+with the package homefree, or "" where there is none. The compiler is $CC, or cc."""
 
 import ctypes
 import os
