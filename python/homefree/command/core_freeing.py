@@ -333,14 +333,18 @@ class Search:
                 yield from self._core.threads_all[0].registers.values()
 
     def _has(self, value):
-        """Whether the allocator has a value, in a register or among the words of its frames."""
-        low, high = (
-            self._core.threads_all[0].sp,
-            self._frames[self._call.outer].registers.get("rsp"),
-        )
-        words = set(self._registers())
+        """Whether the allocator has a value, in a register or among the words of its frames, other
+        than what it keeps there for its caller."""
+        outer, thread = self._frames[self._call.outer].registers, self._core.threads_all[0]
+        low, high = thread.sp, outer.get("rsp")
+        words = [
+            word for name, word in thread.registers.items() if outer.get(name) != word
+        ] if self._call.inner == 0 else []  # fmt: skip
         if high is not None and low <= high <= low + _STACK_MOST:
-            words.update(self._core.words_at(low, (high - low) // 8))
+            words.extend(self._core.words_at(low, (high - low) // 8))
+        for name, word in outer.items():
+            if thread.registers.get(name) != word and word in words:
+                words.remove(word)  # saved there
         return value in words or (self._in_libc and value - 16 in words)
 
     def _complains(self, value):

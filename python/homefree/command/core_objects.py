@@ -145,4 +145,7 @@ class Objects:
             except OSError:
                 self._descriptors[path] = -1
         descriptor = self._descriptors[path]
-        return os.pread(descriptor, size, offset) if descriptor >= 0 else b""
+        try:
+            return os.pread(descriptor, size, offset) if descriptor >= 0 else b""
+        except (OSError, OverflowError):
+            return b""
