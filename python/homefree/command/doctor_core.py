@@ -100,6 +100,7 @@ class _Facts(Facts):
 class _Look:
     def __init__(self, core, objects, command):
         self.core, self.objects = core, objects
+        self._freer = None  # the object whose allocator was given a pointer
         self.facts = _Facts(objects, command)
         self.libc = next((each for each in objects.starts if core_freeing.is_libc(each)
                           and "/libc" in each), None)  # fmt: skip
@@ -423,15 +424,15 @@ class _Look:
 
     def _inspected(self, owner, freed):
         """What `homefree inspect` says of the objects that took part: [{"rule", "object"}]."""
-        paths = {each and each["object"]: None for each in (owner, freed)}
-        paths[getattr(self, "_freer", None)] = None
-        return [
-            {"rule": finding["rule"], "object": clean(path)}
-            for path in paths
+        paths = [each["object"] for each in (owner, freed) if each is not None]
+        found = {
+            (finding["rule"], path): None
+            for path in [*paths, self._freer]
             if path is not None and not core_freeing.is_libc(path)
             for finding in self.facts.inspected(path).get("findings", ())
             if finding["rule"] in _INSPECTED
-        ]
+        }
+        return [{"rule": rule, "object": clean(path)} for rule, path in found]
 
 
 def _log_rule(message):
