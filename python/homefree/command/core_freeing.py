@@ -20,16 +20,17 @@ Frame = namedtuple("Frame", "pc object symbol start registers")
 # called, None if that is unknown.
 Call = namedtuple("Call", "inner outer function")
 
-_PREFIX = r"(?:__libc_|__GI___libc_|\w*je_|mi_|tc_|rp|sn_|scalable_|hf_|TCMallocInternal|do_)?"
+_PREFIX = r"(?:__libc_|__GI___libc_|\w*je_|mi_|tc_|rp|sn_|scalable_|hf_|do_)?"
 FREEING = re.compile(
     rf"{_PREFIX}(?:c?free(?:_sized|_aligned_sized|_size|_aligned|_default)?|reallocf?|reallocarray"
-    r"|s?dallocx|rallocx|Free\w*|Delete\w*|Realloc\w*|delete\w*)|_Zd[la]Pv\w*|operator delete.*"
-    r"|PyMem_(?:Raw)?(?:Free|Realloc)"
-    r"|PyObject_(?:Free|Realloc)|_Py(?:Mem|Object)_\w*(?:Free|Realloc)|g_free"
+    r"|s?dallocx|rallocx)|tc_delete\w*|TCMallocInternal(?:Free|Delete|Realloc)\w*|_Zd[la]Pv\w*"
+    r"|operator delete.*|PyMem_(?:Raw)?(?:Free|Realloc)|PyObject_(?:Free|Realloc)"
+    r"|_Py(?:Mem|Object)_\w*(?:Free|Realloc)|g_free"
 )
 ALLOCATING = re.compile(
-    rf"{_PREFIX}(?:malloc|calloc|valloc|memalign|posix_memalign|aligned_alloc|mallocx|Malloc\w*)"
-    r"|_Zn[wa]m\w*|operator new.*|PyMem_(?:Raw)?[MC]alloc|PyObject_[MC]alloc"
+    rf"{_PREFIX}(?:malloc|calloc|valloc|memalign|posix_memalign|aligned_alloc|mallocx)"
+    r"|tc_new\w*|TCMallocInternal(?:Malloc|Calloc|New|Memalign)\w*|_Zn[wa]m\w*|operator new.*"
+    r"|PyMem_(?:Raw)?[MC]alloc|PyObject_[MC]alloc"
 )
 _SAID = re.compile(
     rb"(?:homefree: fatal: |Attempt to (?:free|realloc) invalid pointer |mimalloc: error: )"

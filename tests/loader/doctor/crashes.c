@@ -57,6 +57,11 @@ APART long second_of(const struct node *node)
     return node->next->value;
 }
 
+APART static long delete_node(const struct node *node)
+{
+    return node->next->value;
+}
+
 /* Until the stack is used up. */
 APART static int deeper(volatile char *above)
 {
@@ -98,6 +103,8 @@ int main(int count, char **words)
         fill(pointer);
     }
     say(pointer);
+    if (strcmp(which, "no-allocator") == 0)
+        return (int)delete_node(shared);
     if (strcmp(which, "overflow") == 0)
         return deeper(block);
     if (strcmp(which, "damaged-heap") == 0) {

@@ -84,6 +84,12 @@ class Core(unittest.TestCase):
         self.assertEqual(document["finding"], "log-foreign-free")
         self.assertIn("the pointer", document["unknown"][0])
 
+    def test_blames_no_allocator_for_the_crash_of_others(self):
+        document = self.explained(self.core("no-allocator")[0])
+        self.assertEqual((document["finding"], document["fault"]), ("core-crash", 8))
+        self.assertEqual((document["pointer"], document["freed"]), (None, None))
+        self.assertEqual(document["thread"]["stack"][0]["symbol"], "delete_node")
+
     def test_finds_files_below_a_root_by_build_id_and_needs_no_debug_symbols(self):
         path, pointer = self.core("static")
         before = self.explained(path)
