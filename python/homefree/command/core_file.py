@@ -17,12 +17,13 @@ import os
 import struct
 from collections import namedtuple
 
+from .core_objects import segments
 from .memory_process import PAGE, Mapping
 from .start import Failure
 
 _SEGMENTS_MOST = 1 << 17
 _NOTES_MOST = 64 << 20
-_HEADER, _SEGMENT = struct.Struct("<16sHHIQQQIHHHHHH"), struct.Struct("<IIQQQQQQ")
+HEADER, SEGMENT = struct.Struct("<16sHHIQQQIHHHHHH"), struct.Struct("<IIQQQQQQ")
 _LOAD, _NOTE = 1, 4
 _CORE = 4
 _PRSTATUS, _PRPSINFO, _AUXV = 1, 3, 6
@@ -133,9 +134,9 @@ class Core(Memory):
         return data
 
     def _read(self):
-        if self._size < _HEADER.size:
+        if self._size < HEADER.size:
             raise Failure(f"'{self.path}' is no core file")
-        head = _HEADER.unpack(self._at(0, _HEADER.size))
+        head = HEADER.unpack(self._at(0, HEADER.size))
         identity, kind, machine, table, rows = head[0], head[1], head[2], head[5], head[10]
         if identity[:4] != b"\x7fELF" or kind != _CORE:
             raise Failure(f"'{self.path}' is no core file")
@@ -144,10 +145,10 @@ class Core(Memory):
         self.machine, self._names, self._pc, self._sp = MACHINES[machine]
         if rows == 0xFFFF:  # more than fit there
             rows = struct.unpack("<I", self._at(head[6] + 44, 4))[0]
-        if rows > _SEGMENTS_MOST or head[9] != _SEGMENT.size:
+        if rows > _SEGMENTS_MOST or head[9] != SEGMENT.size:
             raise _damaged("its table of segments makes no sense")
         segments, notes = [], []
-        for row in _SEGMENT.iter_unpack(self._at(table, rows * _SEGMENT.size)):
+        for row in SEGMENT.iter_unpack(self._at(table, rows * SEGMENT.size)):
             kind, flags, offset, start, _, size, memory, _ = row
             if kind not in (_LOAD, _NOTE) or (kind == _LOAD and not memory):
                 continue
@@ -274,18 +275,8 @@ class Core(Memory):
 
     def _flags(self, start):
         """{page of the file: flags} of the segments of the ELF file that begins at an address."""
-        head = self.bytes_at(start, 64)
-        if len(head) != 64 or head[:4] != b"\x7fELF":
-            return {}
-        table, rows = struct.unpack_from("<Q", head, 32)[0], struct.unpack_from("<H", head, 56)[0]
-        found = {}
-        for number in range(min(rows, 64)):
-            row = self.bytes_at(start + table + _SEGMENT.size * number, _SEGMENT.size)
-            if len(row) == _SEGMENT.size:
-                kind, bits, offset, *_ = _SEGMENT.unpack(row)
-                if kind == _LOAD:
-                    found[offset // PAGE] = bits
-        return found
+        found = segments(lambda offset, size: self.bytes_at(start + offset, size))
+        return {offset // PAGE: bits for kind, bits, offset, _ in found if kind == _LOAD}
 
     def _name_kernels(self):
         """What has no file, but a name in /proc."""

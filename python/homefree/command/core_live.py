@@ -9,11 +9,10 @@ import os
 import struct
 
 from . import memory_process
-from .core_file import CONTEXT, MACHINES, Memory, Thread, signal_of
+from .core_file import CONTEXT, HEADER, MACHINES, SEGMENT, Memory, Thread, signal_of
 from .start import Failure
 
 _STACK_MOST = 8 << 20
-_HEADER, _SEGMENT = struct.Struct("<16sHHIQQQIHHHHHH"), struct.Struct("<IIQQQQQQ")
 # Of the machine: its number in ELF files; where ucontext_t has the registers, and which they are.
 _CONTEXTS = {
     "x86_64": (62, 40, *CONTEXT),
@@ -69,18 +68,18 @@ class Dying(memory_process.Process, Memory):
             for kind, each in ((3, process), (1, status))
         )
         page, stacks = memory_process.PAGE, self._stacks(record)
-        table = _HEADER.size
-        notes = table + (1 + len(stacks)) * _SEGMENT.size
+        table = HEADER.size
+        notes = table + (1 + len(stacks)) * SEGMENT.size
         at = -(-(notes + len(note)) // page) * page
-        head = _HEADER.pack(
+        head = HEADER.pack(
             *(b"\x7fELF\2\1\1".ljust(16, b"\0"), 4, machine, 1, 0, table, 0, 0),
             *(64, 56, 1 + len(stacks), 0, 0, 0),
         )
-        rows = _SEGMENT.pack(4, 4, notes, 0, 0, len(note), 0, 4)
+        rows = SEGMENT.pack(4, 4, notes, 0, 0, len(note), 0, 4)
         self._core = os.memfd_create("homefree")
         for start, end in stacks:
             data = self.bytes_at(start, end - start)
-            rows += _SEGMENT.pack(1, 6, at, start, 0, len(data), len(data), page)
+            rows += SEGMENT.pack(1, 6, at, start, 0, len(data), len(data), page)
             os.pwrite(self._core, data, at)
             at += len(data)
         os.pwrite(self._core, head + rows + note, 0)

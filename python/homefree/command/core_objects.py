@@ -10,25 +10,29 @@ import struct
 
 from .terminal import base_name
 
-_HEAD, _ROWS_MOST = 64, 64
+_HEAD, _ROW, _ROWS_MOST = 64, 56, 64
 _NOTES_MOST = 64 << 10
 _LOOKED_MOST = 200_000  # names below a root
 
 
-def build_id(read):
-    """The build id of an ELF image, as a hexadecimal number; None: it has none, or is none. read: a
-    function of an offset and a size."""
+def segments(read):
+    """(kind, flags, offset, size in the file) of each segment of an ELF image; none of what is no
+    ELF image. read: a function of an offset and a size."""
     head = read(0, _HEAD)
     if len(head) != _HEAD or head[:6] != b"\x7fELF\2\1":
-        return None
+        return
     table, size, rows = *struct.unpack_from("<Q", head, 32), *struct.unpack_from("<HH", head, 54)
-    if size != 56:
-        return None
     for number in range(min(rows, _ROWS_MOST)):
-        row = read(table + size * number, size)
-        if len(row) != size:
-            return None
-        kind, _, offset, _, _, length = struct.unpack_from("<IIQQQQ", row)
+        row = read(table + size * number, _ROW)
+        if size != _ROW or len(row) != _ROW:
+            return
+        kind, flags, offset, _, _, length = struct.unpack_from("<IIQQQQ", row)
+        yield kind, flags, offset, length
+
+
+def build_id(read):
+    """The build id of an ELF image, as a hexadecimal number; None: it has none."""
+    for kind, _, offset, length in segments(read):
         if kind == 4 and length <= _NOTES_MOST:
             found = _of_notes(read(offset, length))
             if found:

@@ -205,7 +205,9 @@ class _Look:
                 rule, text = self._freed_wrongly(pointer, owner, block, message)
                 given = block is not None and block.live and block.start == pointer
                 if call.function is None and message is None and not given:
-                    pointer = owner = block = how = None  # it need not have been a free
+                    pointer = owner = block = how = None
+            if pointer is None and call.function is None and message is None:
+                freed = None  # it need not have been a free
         elif self.frames:
             found = self._use_after_free()
             if found is not None:

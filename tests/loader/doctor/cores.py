@@ -72,9 +72,13 @@ class Crashes:
 
     def core(self, case, by_kernel=None):
         """(the core file, the pointer that the program told). Raises Missing."""
-        by_kernel = self.by_kernel if by_kernel is None else by_kernel
+        if by_kernel is None:
+            try:
+                return self.core(case, self.by_kernel)
+            except Missing:  # the container's limit is 0
+                return self.core(case, False)
         place = self.directory / re.sub(r"\W", "-", f"{case} {'kernel' if by_kernel else 'gdb'}")
-        place.mkdir()
+        place.mkdir(exist_ok=True)
         command = [str(word) for word in self._command(case)]
         if not by_kernel:
             if shutil.which("gdb") is None:
