@@ -89,15 +89,15 @@ def mutated(data, chance):
     return changed
 
 
-def attack(path, directory):
+def attack(paths, directory):
     """Until the time is over."""
     global failed
-    data, chance = path.read_bytes(), random.Random(SEED)
+    whole, chance = [path.read_bytes() for path in paths], random.Random(SEED)
     most = slowest = number = 0
     statuses = {}
     while time.monotonic() < END or number < 10:
         broken = directory / f"hostile-{number}"
-        broken.write_bytes(mutated(data, chance))
+        broken.write_bytes(mutated(chance.choice(whole), chance))
         status, out, err, memory, seconds = doctor(broken)
         statuses[status] = statuses.get(status, 0) + 1
         most, slowest = max(most, memory), max(slowest, seconds)
@@ -119,7 +119,7 @@ def attack(path, directory):
 
 def main():
     with tempfile.TemporaryDirectory(prefix="homefree-cores-") as name:
-        directory, hostile = Path(name), None
+        directory, hostile = Path(name), []
         for number, (python, version) in enumerate(interpreters()):
             place = directory / str(number)
             place.mkdir()
@@ -130,9 +130,10 @@ def main():
                     continue
                 for by_kernel in (True, False)[not crashes.by_kernel :]:
                     path = explain(crashes, case, by_kernel)
-                    hostile = hostile or path
+                    if path is not None and number == 0:
+                        hostile.append(path)
         row("core files of real crashes", f"{right} explained", "failed" if failed else "passed")
-        if hostile is not None:
+        if hostile:
             before = failed
             count, figures = attack(hostile, directory)
             outcome = "failed" if failed > before else "passed"

@@ -20,7 +20,7 @@ from .memory_owners import Facts, Looking
 from .start import Failure
 from .terminal import base_name, clean
 
-_PATIENCE, _LIVE_PATIENCE = 300, 30  # seconds
+_PATIENCE, _LIVE_PATIENCE = 120, 30  # seconds
 _HOMEFREE = re.compile(r"/libhomefree[\w.-]*\.so[\w.]*$")
 # homefree's own constant (loader/record/live_state.h): where the heap's description lies in it, and
 # in that, where the region's two words do.
