@@ -4,6 +4,7 @@
 usage: docs/generated.py            writes the files
        docs/generated.py --check    writes nothing; exit status 1 if a file is not current
 
+docs/findings.md  the rules of the command's tables (findings.py); the examples stay
 docs/options.md   its table is alloc/base/options.def
 docs/package.md   README.md's first screen and its table, for package indexes: these show a page
                   without the repository around it, so relative links and pictures are left out
@@ -13,8 +14,11 @@ import re
 import sys
 from pathlib import Path
 
+import findings
+
 ROOT = Path(__file__).resolve().parents[1]
 MARK = "<!-- From here on written by docs/generated.py. -->\n"
+KEPT = "<!-- From here on written by docs/generated.py, which keeps the examples. -->\n"
 END = "<!-- Down to here. -->\n"
 
 
@@ -79,7 +83,16 @@ def package():
     )
 
 
-GENERATED = {"docs/options.md": options, "docs/package.md": package}
+def findings_page():
+    head = read(findings.PAGE).split(KEPT)[0]
+    return f"{head}{KEPT}\n" + "\n".join(findings.markdown())
+
+
+GENERATED = {
+    "docs/findings.md": findings_page,
+    "docs/options.md": options,
+    "docs/package.md": package,
+}
 
 
 def main():

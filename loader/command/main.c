@@ -7,11 +7,14 @@
  * the heap does not. One thread.
  */
 #include "loader/command/command.h"
+#include "loader/command/program/python.h"
+#include "loader/command/rules.h"
 #include "loader/command/suggest.h"
 
 #include <homefree/homefree.h>
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const char who[] = "homefree";
@@ -119,5 +122,9 @@ int main(int count, char **arguments)
         return print_version();
     if (asks_for_help(wanted))
         return help(count - 2, arguments + 2);
-    return run(count - 1, arguments + 1);
+    char *page = hf_python_file("findings.html");
+    hf_rules_set_page(page);
+    const int status = run(count - 1, arguments + 1);
+    free(page);
+    return status;
 }

@@ -1,12 +1,36 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * See rules.h. Owns nothing.
+ * See rules.h. Owns the page's path, which is the caller's.
  */
 #include "loader/command/rules.h"
 
 #include "loader/command/command.h"
 
+#include <ctype.h>
+#include <limits.h>
 #include <stdio.h>
+#include <string.h>
+
+/* ---- the page of findings ------------------------------------------------------------------- */
+
+static const char *page;
+
+void hf_rules_set_page(const char *path)
+{
+    page = path;
+}
+
+void hf_rules_write_help(struct hf_json *json, const struct hf_rule_table *table, const char *rule)
+{
+    char address[3 * PATH_MAX + 128];
+    size_t length = (size_t)snprintf(address, sizeof address, "file://");
+    for (const char *at = page; at != NULL && *at != '\0' && at < page + PATH_MAX; at++) {
+        const bool plain = isalnum((unsigned char)*at) || strchr("/-._~+", *at) != NULL;
+        length += (size_t)sprintf(address + length, plain ? "%c" : "%%%02X", (unsigned char)*at);
+    }
+    snprintf(address + length, sizeof address - length, "#%s-%s", table->command, rule);
+    hf_json_string(json, "help", page != NULL ? address : NULL);
+}
 
 /* ---- the table of rules --------------------------------------------------------------------- */
 
@@ -38,6 +62,7 @@ static void write_rules(FILE *out, const struct hf_rule_table *table)
         hf_json_string(&json, "severity", hf_severity_name(rule->severity));
         hf_json_string(&json, "explanation", rule->explanation);
         hf_json_string(&json, "remedy", rule->remedy);
+        hf_rules_write_help(&json, table, rule->name);
         hf_json_close(&json);
     }
     hf_json_finish(&json);
@@ -70,6 +95,7 @@ void hf_rules_write(struct hf_json *json, const struct hf_rule_table *table,
     hf_json_string(json, "severity", hf_severity_name(rule->severity));
     hf_json_string(json, "message", finding->message);
     hf_json_string(json, "remedy", rule->remedy);
+    hf_rules_write_help(json, table, rule->name);
     hf_json_unsigned(json, "count", finding->count);
     hf_json_array(json, "names");
     for (size_t n = 0; n < finding->names_count; n++)

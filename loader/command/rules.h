@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Rules and findings, for every subcommand that has them: lists a table of rules for `--rules`,
- * prints and counts findings, and derives the exit status. No state; one thread.
+ * prints and counts findings, and derives the exit status. State: where the page of findings is.
+ * One thread.
  */
 #ifndef HOMEFREE_LOADER_COMMAND_RULES_H
 #define HOMEFREE_LOADER_COMMAND_RULES_H
@@ -23,6 +24,13 @@ struct hf_rule_table {
 /* The option --rules, a bool in the request, as a row of the subcommand's options (arguments.h). */
 #define HF_RULES_ARGUMENT \
     HF_FLAG_ARGUMENT("rules", rules, "list the rules: what each finds, why it matters, what to do")
+
+/* The page that explains findings (docs/findings.py makes it), which is told before anything is
+ * written; NULL: there is none, and findings lead nowhere. */
+void hf_rules_set_page(const char *path);
+
+/* Writes the member "help" of the open object: the address of the rule's section, or null. */
+void hf_rules_write_help(struct hf_json *json, const struct hf_rule_table *table, const char *rule);
 
 /* Prints the table as text, or as a document "<command> rules". Returns an exit status. */
 int hf_rules_list(const char *who, const struct hf_rule_table *table, bool as_json);

@@ -191,7 +191,7 @@ class Readers(unittest.TestCase):
             record = doctor_record.read(data)
         except doctor_record.Unreadable:
             return False
-        rules = {name: {"severity": "note", "remedy": ""} for name in DOCTOR_RULES}
+        rules = {name: {"severity": "note", "remedy": "", "help": None} for name in DOCTOR_RULES}
         process = doctor.process(record, signal.SIGSEGV, 0, rules)
         json.loads(output.document(process))
         document = {"processes": [process]}

@@ -74,15 +74,21 @@ void hf_python_find(char *out, size_t capacity)
         snprintf(out, capacity, "python3");
 }
 
+char *hf_python_file(const char *name)
+{
+    static const char *const places[] = {"../../python/homefree/command",
+                                         HF_COMMAND_PACKAGE "/command",
+                                         HF_COMMAND_PACKAGE_INSTALLED "/command", NULL};
+    return hf_preload_find_in(places, name);
+}
+
 /* The directory in which the package `command` lies, to be freed; NULL after an error message. */
 static char *find_package(const char *who, const char *instead)
 {
-    static const char *const places[] = {"../../python/homefree", HF_COMMAND_PACKAGE,
-                                         HF_COMMAND_PACKAGE_INSTALLED, NULL};
-    static const char file[] = "command/start.py";
-    char *path = hf_preload_find_in(places, file);
+    static const char below[] = "/command/start.py";
+    char *path = hf_python_file("start.py");
     if (path != NULL)
-        path[strlen(path) - sizeof file] = '\0';
+        path[strlen(path) - (sizeof below - 1)] = '\0';
     else
         hf_command_complain(who,
                             "the command's files in Python are missing; install homefree "

@@ -15,6 +15,9 @@
  * beside the command, the one for which the package was installed, or just "python3". */
 void hf_python_find(char *out, size_t capacity);
 
+/* The path of a file of python/homefree/command, to be freed; NULL if it is not there. */
+char *hf_python_file(const char *name);
+
 /* Whether there seems to be a Python to become. Returns HF_EXIT_CLEAN, or HF_EXIT_FAILED after the
  * error message of hf_python_become(). */
 int hf_python_check(const char *who, const char *instead);

@@ -148,7 +148,9 @@ static void write_rest(struct hf_json *json, const struct hf_merged *merged,
     write_size(json, "said", of_interpreter ? 0 : finding->said);
     write_size(json, "interpreter", of_interpreter ? finding->said : 0);
     hf_json_string(json, "without_homefree", hf_merged_without(merged, finding));
-    hf_json_string(json, "remedy", hf_report_rule((uint32_t)key->rule)->remedy);
+    const struct hf_rule_text *rule = hf_report_rule((uint32_t)key->rule);
+    hf_json_string(json, "remedy", rule->remedy);
+    hf_rules_write_help(json, &hf_report_rules, rule->name);
     hf_json_array(json, "processes");
     for (size_t i = 0; i < finding->processes_count; i++)
         hf_json_unsigned(json, NULL, finding->processes[i]->header.process);
@@ -191,6 +193,7 @@ static void write_rules(struct hf_json *json, const struct hf_merged *merged)
         hf_json_string(json, "severity", hf_severity_name(rule->severity));
         hf_json_unsigned(json, "findings", counts[i]);
         hf_json_string(json, "remedy", rule->remedy);
+        hf_rules_write_help(json, &hf_report_rules, rule->name);
         hf_json_close(json);
     }
     hf_json_close(json);

@@ -188,6 +188,7 @@ def _finding(found, rule):
         "severity": rule["severity"],
         "message": found["message"],
         "remedy": rule["remedy"],
+        "help": rule["help"],
         "count": found["count"],
         "names": found["names"],
     }

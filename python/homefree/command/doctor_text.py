@@ -26,7 +26,7 @@ def text(document, path, every):
     remedies = {}
     if "homefree_core" in document:
         doctor_core_text.lines(page, document)
-        remedies = {document["finding"]: document}
+        remedies = {document["finding"]: {**document, "rule": document["finding"]}}
     if "log" in document:
         _log(page, document["log"])
         remedies = {each["rule"]: each for each in document["log"]["findings"]}
@@ -43,8 +43,7 @@ def text(document, path, every):
         page.line()
         for finding in process["findings"]:
             remedies.setdefault(finding["rule"], finding)
-    worst = sorted(remedies, key=lambda rule: findings.SEVERITIES.index(remedies[rule]["severity"]))
-    findings.remedies(page, {rule: remedies[rule]["remedy"] for rule in worst}, "doctor")
+    findings.remedies(page, findings.worst_first(remedies.values()))
     return page.bytes()
 
 

@@ -19,15 +19,21 @@ def lines(page, findings, message):
         page.line(f"  {start}  {clean(message(finding))}")
 
 
-def remedies(page, found, command):
-    """found: {rule: remedy}, in the order in which they are told."""
-    if not found:
+def remedies(page, found):
+    """found: of each rule a finding, or the rule, in the order in which they are told."""
+    if found:
+        page.line("What to do:")
+    for each in found:
+        page.wrapped(f"  {each['rule']}: ", each["remedy"])
+        more(page, "    ", each)
+
+
+def more(page, indent, finding):
+    """A line with the address of what explains a finding, or its end where that is too long."""
+    address = finding["help"]
+    if address is None:
         return
-    page.line("What to do:")
-    for rule, remedy in found.items():
-        page.wrapped(f"  {rule}: ", remedy)
-    page.line(why(command))
-
-
-def why(command):
-    return f"'homefree {command} --rules' says why each matters."
+    start = f"{indent}more: "
+    if page.width and len(start) + len(address) > page.width:
+        address = address.rpartition("/")[2]
+    page.line(start + clean(address))

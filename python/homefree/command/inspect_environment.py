@@ -67,8 +67,8 @@ class _Together:
 
     def _add(self, rule, file, message):
         text = self._rules[rule]
-        finding = {"rule": rule, "severity": text["severity"], "message": message}
-        file["findings"].append({**finding, "remedy": text["remedy"], "count": 0, "names": []})
+        told = {key: text[key] for key in ("rule", "severity", "remedy", "help")}
+        file["findings"].append({**told, "message": message, "count": 0, "names": []})
 
     # ---- rules -----------------------------------------------------------------------------------
 

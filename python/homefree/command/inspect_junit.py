@@ -58,5 +58,6 @@ def _case(suite, inspected, file):
 def _told(findings):
     return "\n".join(
         f"{finding['severity']} {finding['rule']}: {text(message(finding))}\n  {finding['remedy']}"
+        + (f"\n  {finding['help']}" if finding["help"] else "")
         for finding in findings
     )

@@ -42,8 +42,10 @@ def sarif(inspected):
 
 
 def _rule(rule):
+    address = {"helpUri": rule["help"]} if rule["help"] else {}
     return {
         "id": rule["rule"],
+        **address,
         "shortDescription": {"text": rule["explanation"]},
         "help": {"text": rule["remedy"]},
         "defaultConfiguration": {"level": rule["severity"]},

@@ -126,8 +126,8 @@ def _by_object(page, files):
     remedies = {}
     for file in files:
         _object(page, file)
-        remedies.update((finding["rule"], finding["remedy"]) for finding in file["findings"])
-    findings.remedies(page, remedies, "inspect")
+        remedies.update((finding["rule"], finding) for finding in file["findings"])
+    findings.remedies(page, list(remedies.values()))
 
 
 def _object(page, file):
@@ -186,14 +186,12 @@ def _by_rule(page, inspected, base):
         name = f"{page.styled(severity, severity)} {page.styled('bold', rule)}"
         page.line(f"{name}, {_objects(rules[rule])}")
         page.wrapped("  what to do: ", rules[rule][0][1]["remedy"])
+        findings.more(page, "  ", rules[rule][0][1])
         _same(page, rules[rule], base)
     if notes:
         told = ", ".join(f"{rule} ({_objects(found)})" for rule, found in notes.items())
         page.line()
         page.line(f"Notes: {told}; --all shows them.")
-    if rules:
-        page.line()
-        page.line(findings.why("inspect"))
 
 
 def _objects(found):

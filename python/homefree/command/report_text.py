@@ -6,6 +6,7 @@ Of a stack is shown what helps: frames that have a name, and no interpreter belo
 State: none.
 """
 
+from . import findings
 from .report_compare import caller
 from .terminal import Page, base_name, clean, plural, size
 
@@ -29,7 +30,10 @@ def text(document, comparison):
     _matrix(page, document["matrix"])
     if comparison is not None:
         _changes(page, comparison)
-    _remedies(page, document["rules"], told)
+    left = [rule for rule in document["rules"] if rule["rule"] not in told]
+    if left:
+        page.line()
+    findings.remedies(page, left)
     return page.bytes()
 
 
@@ -179,6 +183,7 @@ def _finding(page, finding, with_remedy):
         page.wrapped("    without homefree: ", finding["without_homefree"])
     if with_remedy:
         page.wrapped("    what to do: ", finding["remedy"])
+        findings.more(page, "    ", finding)
     _stack(page, "allocation", finding["allocated"])
     if first is not None:
         _stack(page, "free" if access else "first free", first)
@@ -296,16 +301,3 @@ def _changes(page, comparison):
         )
     if len(comparison.items) > _CHANGES_MAX:
         page.line(f"  ... {len(comparison.items) - _CHANGES_MAX} more")
-
-
-def _remedies(page, rules, told):
-    """What was not told with a finding."""
-    if not rules:
-        return
-    page.line()
-    left = [rule for rule in rules if rule["rule"] not in told]
-    if left:
-        page.line("What to do:")
-    for rule in left:
-        page.line(f"  {rule['rule']}: {rule['remedy']}")
-    page.line("'homefree report --rules' says why each matters.")

@@ -104,7 +104,7 @@ class InDirectory(unittest.TestCase):
             self.assertEqual(sum(each["heap"] for each in process["allocators"]), 1)
             for each in process["findings"]:
                 self.assertEqual(
-                    set(each), {"rule", "severity", "message", "remedy", "count", "names"}
+                    set(each), {"rule", "severity", "message", "remedy", "help", "count", "names"}
                 )
                 self.assertIn(each["severity"], SEVERITIES)
                 self.assertTrue(each["remedy"].endswith("."), each)

@@ -3,15 +3,19 @@
 Usage: test_command.py HOMEFREE LIBRARY SHIM [unittest arguments]
 """
 
+import html
 import json
 import os
 import re
 import subprocess
 from pathlib import Path
+from urllib.parse import unquote, urlparse
 
-from command import HOMEFREE, MODULE, ONLY_INIT, InspectTest, inspect, main
+from command import HOMEFREE, MODULE, MORE, ONLY_INIT, InspectTest, inspect, main
 
-MANUAL = Path(__file__).parents[3] / "loader/command/inspect/homefree-inspect.1"
+ROOT = Path(__file__).parents[3]
+MANUAL = ROOT / "loader/command/inspect/homefree-inspect.1"
+DOCUMENT = ROOT / "docs/findings.md"
 
 
 class CommandLine(InspectTest):
@@ -155,6 +159,28 @@ class Rules(InspectTest):
                 self.assertIn(f".It Li {rule['rule']} Pq {rule['severity']}", manual)
                 for key in "explanation", "remedy":
                     self.assertIn(rule[key], table)
+
+    def test_each_has_a_section_in_the_page(self):
+        """Where findings of all commands lead: the installed page, and the document."""
+        document = DOCUMENT.read_text()
+        for command in "inspect", "doctor", "report":
+            done = subprocess.run([HOMEFREE, command, "--rules", "--json"], capture_output=True)
+            for rule in json.loads(done.stdout)["rules"]:
+                with self.subTest(rule["rule"]):
+                    page, name = rule["help"].split("#")
+                    text = html.unescape(Path(unquote(urlparse(page).path)).read_text())
+                    section = text.partition(f'<h2 id="{name}">')[2].partition("<h2")[0]
+                    self.assertIn(rule["explanation"], section)
+                    self.assertIn(f"<p>What to do: {rule['remedy']}</p>", section)
+                    self.assertIn(f"### {command} {rule['rule']}\n", document)
+
+    def test_findings_lead_to_it(self):
+        lead = "/findings.html#inspect-extra-exports"
+        found = self.build("a it.so", MORE)
+        self.assertIn(lead, self.findings(found)["extra-exports"]["help"])
+        for form in "--junit", "--sarif":
+            self.assertIn(lead, inspect(form, "-", found).stdout.decode())
+        self.assertIn("more: file://", inspect(found).stdout.decode())
 
 
 if __name__ == "__main__":

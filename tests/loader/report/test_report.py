@@ -624,7 +624,7 @@ class Text(ReportTest):
         recorded.pair(number, ALLOCATED, 12, 120)
         text = self.text(self.write(recorded), status=0)
         self.assertTrue(text.startswith("Nothing found in 1 process: 12 blocks allocated"), text)
-        self.assertNotIn("--rules", text)
+        self.assertNotIn("more: ", text)
 
     def test_only_counted(self):
         text = self.text(self.write(Recorded(mode=1)), status=0)
@@ -681,7 +681,6 @@ class Text(ReportTest):
                 "Blocks of libc in /usr/lib/libc.so.6, freed by /opt/bin/app\n",
                 "Suppressed\n  6 times  new-free  (the tests)\n",
                 "Who frees whose blocks\n",
-                "'homefree report --rules' says",
             )
         ]
         self.assertEqual(places, sorted(places))
@@ -721,7 +720,7 @@ class Text(ReportTest):
             text = report.on_terminal(path, COLUMNS=str(columns))
             self.assertIn("\x1b[31merror", text)
             plain = re.sub(r"\x1b\[\d*m", "", text)
-            wrapped = plain[plain.index("Who frees") : plain.index("'homefree report")].splitlines()
+            wrapped = plain[plain.index("Who frees") :].splitlines()
             wrapped += re.findall(r"(?s)without homefree.*?\n {0,5}\S", plain)[0].splitlines()[:-1]
             self.assertLessEqual(max(len(line) for line in wrapped), columns)
         self.assertNotIn("\x1b", report.on_terminal(path, NO_COLOR="1"))
@@ -860,7 +859,6 @@ class Comparing(ReportTest):
         text = self.text("--compare", old, new)
         self.assertIn(": 1 new, 1 gone, 1 more often, 1 less often, 1 the same\n", text)
         self.assertIn("  gone   no-gil  2 -> 0  allocated by libtable.so, freed by", text)
-        self.assertLess(text.index("Since "), text.index("--rules"))
 
     def test_names_of_functions(self):
         """A function known on one side only is the same; different functions are different."""

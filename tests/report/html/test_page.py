@@ -299,6 +299,17 @@ class Small(InBrowser):
         self.assertLess(self.top(".remedy"), 2 * height)
         self.assertLess(self.top(".remedy"), self.top(".stack"))
 
+    def test_findings_lead_to_their_page(self):
+        """To homefree's own, and to nothing else that a document may name."""
+        ours = "file:///a%20b/findings.html#report-foreign-free"
+        for address in ours, "javascript:alert(1)//findings.html#report-x", "https://x/", None, 1:
+            report = reports.small()
+            report["findings"] = [{**report["findings"][0], "help": address}]
+            self.show(report)
+            links = self.all("#findings .what a")
+            there = [link.get_attribute("href") for link in links]
+            self.assertEqual(there, [ours] if address == ours else [])
+
     def top(self, selector):
         return self.script("return arguments[0].getBoundingClientRect().top", self.one(selector))
 

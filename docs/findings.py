@@ -1,0 +1,114 @@
+#!/usr/bin/env python3
+"""The page of findings: a section for each rule of the command's tables, with what has caused it,
+an example, and what to do. docs/generated.py writes docs/findings.md, whose examples are written
+there and stay; the build makes the page that is installed, to which findings lead
+(loader/command/rules.h).
+
+usage: findings.py FILE     writes the installed page
+"""
+
+import ast
+import html
+import re
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = "docs/findings.md"
+TABLES = {
+    "inspect": ("loader/inspect/rules.def", "HF_RULE"),
+    "doctor": ("loader/record/process_record.def", "HF_DOCTOR_RULE"),
+    "report": ("alloc/diagnose/report_rules.def", "HF_REPORT_RULE"),
+}
+DEATHS = "loader/command/report/report_deaths.def"
+EXAMPLE = re.compile(r"^### (\S+ \S+)\n(?:(?!#|```).*\n)*```\n((?:(?!```).*\n)+)```$", re.MULTILINE)
+
+
+def read(name):
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def rows(path, macro):
+    """The arguments of each row of a table, texts as they are in C."""
+    for row in re.findall(rf"^{macro}\((.*?)\)$", read(path), re.MULTILINE | re.DOTALL):
+        words = re.findall(r'"(?:[^"\\]|\\.)*"|,|\w+', row)
+        arguments = " ".join(words).split(" , ")
+        yield [ast.literal_eval(f"({one})") if one[0] == '"' else one for one in arguments]
+
+
+def said_in_logs():
+    """{rule: [(what a line contains, who says it)]}"""
+    sys.path.insert(0, str(ROOT / "python" / "homefree"))
+    from command import doctor_log
+
+    said = {}
+    for rule, who, text in doctor_log._FORMS:
+        said.setdefault(rule, []).append((text.decode(), who))
+    return said
+
+
+class Finding:
+    """A section: its title, severity, paragraphs, lists of (text in a log, who says it), example
+    and remedy. The title makes the anchor."""
+
+    def __init__(self, command, severity, name, texts, lines, example):
+        self.title, self.severity = f"{command} {name}", severity.lower()
+        self.anchor = f"{command}-{name}"
+        self.cause, *self.without, self.remedy = texts
+        self.lines, self.example = lines, example
+
+
+def findings():
+    examples = dict(EXAMPLE.findall(read(PAGE)))
+    logs = said_in_logs()
+    deaths = " ".join(text for _, text in rows(DEATHS, "HF_REPORT_DEATH"))
+    for command, (path, macro) in TABLES.items():
+        for _, name, severity, *texts in rows(path, macro):
+            if name:
+                title = f"{command} {name}"
+                if title not in examples:
+                    sys.exit(f"{PAGE}: write an example: '### {title}', and a block of code")
+                texts = [deaths if text == "NULL" else text for text in texts]
+                lines = logs.get(name, ()) if command == "doctor" else ()
+                yield Finding(command, severity, name, texts, lines, examples[title])
+
+
+def markdown():
+    """What docs/findings.md has behind its introduction."""
+    for one in findings():
+        yield f"### {one.title}\n\n{one.severity.capitalize()}. {_escaped(one.cause)}\n"
+        yield f"```\n{one.example}```\n"
+        if one.lines:
+            yield "\n".join(f"- {who}: `` {text.strip()} ``" for text, who in one.lines) + "\n"
+        for text in one.without:
+            yield f"Without homefree: {_escaped(text)}\n"
+        yield f"What to do: {_escaped(one.remedy)}\n"
+
+
+def _escaped(text):
+    return re.sub(r"([<>*_|\[\]])", r"\\\1", text)
+
+
+def page():
+    """The installed page."""
+    sys.path.insert(0, str(ROOT / "python" / "homefree"))
+    from command.page import fill
+
+    body, escape = [], html.escape
+    for one in findings():
+        body.append(f'<h2 id="{one.anchor}"><a href="#{one.anchor}">{one.title}</a></h2>')
+        body.append(f"<p>{one.severity.capitalize()}. {escape(one.cause)}</p>")
+        body.append(f"<pre>{escape(one.example)}</pre>")
+        if one.lines:
+            said = (f"<li>{who}: <code>{escape(text)}</code></li>" for text, who in one.lines)
+            body.append("<ul>{}</ul>".format("\n".join(said)))
+        body.extend(f"<p>Without homefree: {escape(text)}</p>" for text in one.without)
+        body.append(f"<p>What to do: {escape(one.remedy)}</p>")
+    template = ROOT / "docs/findings.html"
+    return fill(template, {"FINDINGS": "\n".join(body).encode()})
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit("usage: findings.py FILE")
+    Path(sys.argv[1]).write_bytes(page())
