@@ -30,7 +30,7 @@ static const char who[] = "homefree inspect";
 struct request {
     bool json, rules, all, require_homefree, adoption, environment;
     char *python;
-    const char *junit, *sarif, *listed;
+    const char *junit, *sarif, *github, *baseline, *write_baseline, *listed;
     bool fail_on, look_for_linked, fails[HF_RULES_MAX];
     const char **packages; /* with room for all arguments */
     size_t packages_count;
@@ -133,6 +133,13 @@ static const struct hf_argument arguments_table[] = {
     HF_JSON_ARGUMENT("print a JSON document instead of the text"),
     HF_VALUE_ARGUMENT("junit", junit, "FILE", "write a JUnit file as well; - prints it"),
     HF_VALUE_ARGUMENT("sarif", sarif, "FILE", "write a SARIF 2.1.0 file as well; - prints it"),
+    HF_VALUE_ARGUMENT("github", github, "FILE",
+                      "write GitHub's annotations as well; - prints them"),
+    HF_VALUE_ARGUMENT("baseline", baseline, "FILE",
+                      "findings that FILE names are known, and do not make the\n"
+                      "exit status 1"),
+    HF_VALUE_ARGUMENT("write-baseline", write_baseline, "FILE",
+                      "write what is found to FILE, for --baseline; - prints it"),
     HF_FLAG_ARGUMENT("all", all, "show each object by itself, clean ones, too"),
     HF_VALUE_ARGUMENT("python", python, "PROGRAM",
                       "the Python whose distributions --package names; the\n"
@@ -180,8 +187,11 @@ static int check(const struct request *request)
         return hf_command_wrong(who, "give at least one file");
     if (request->environment && request->packages_count > 0)
         return hf_command_wrong(who, "--environment takes no --package");
-    if (request->json + is_stdout(request->junit) + is_stdout(request->sarif) > 1)
-        return hf_command_wrong(who, "only one of --json, --junit - and --sarif - can be printed");
+    if (request->json + is_stdout(request->junit) + is_stdout(request->sarif) +
+            is_stdout(request->github) + is_stdout(request->write_baseline) >
+        1)
+        return hf_command_wrong(who, "only one of --json, --junit -, --sarif -, --github - and "
+                                     "--write-baseline - can be printed");
     return HF_EXIT_NONE;
 }
 
@@ -205,7 +215,9 @@ static bool holds_objects(const char *path)
 static bool needs_python(const struct request *request)
 {
     bool needs = !request->json || request->junit != NULL || request->sarif != NULL ||
-                 request->packages_count > 0 || request->environment;
+                 request->github != NULL || request->baseline != NULL ||
+                 request->write_baseline != NULL || request->packages_count > 0 ||
+                 request->environment;
     for (size_t i = 0; i < request->files.count && !needs; i++)
         needs = holds_objects(request->files.values[i]);
     return needs;

@@ -16,7 +16,8 @@ def lines(page, findings, message):
     for finding in worst_first(findings):
         severity = finding["severity"]
         start = f"{page.styled(severity, f'{severity:7}')}  {finding['rule']:{widest}}"
-        page.line(f"  {start}  {clean(message(finding))}")
+        known = " (known)" if finding.get("known") else ""
+        page.line(f"  {start}  {clean(message(finding))}{known}")
 
 
 def remedies(page, found):

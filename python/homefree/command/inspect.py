@@ -11,14 +11,17 @@ NAME=VALUE:
     static_tls      what glibc has for libraries that are loaded late, and how much of it may go to
                     those that could do without; bytes
     fails           a rule whose findings make the exit status 1, several times
+    baseline        the file of what is known (inspect_baseline.py)
     environment     1: what the objects would do to each other
     json, all       1: print the document; show clean objects, too
-    junit, sarif    files to write, or -
+    junit, sarif, github, write-baseline    files to write, or -
     adoption, require-homefree  1: what objects are asked beyond the usual
     version, format  homefree's version, and the document's
 
 State: none. One thread.
 """
+
+import importlib
 
 from . import inspect_text, output
 from .inspect_objects import Inspected
@@ -26,6 +29,12 @@ from .start import Failure, complain
 
 _FINDINGS = 1
 _FAILED = 3
+_FORMS = {
+    "junit": "inspect_junit",
+    "sarif": "inspect_sarif",
+    "github": "inspect_github",
+    "write-baseline": "inspect_baseline",
+}
 
 
 def main(words):
@@ -53,19 +62,13 @@ def main(words):
 
 def _forms(options):
     """Where the forms of the result go, and what makes each."""
-    junit, sarif = (options.get(form, [None])[0] for form in ("junit", "sarif"))
+    paths = {form: options[form][0] for form in _FORMS if form in options}
     if "json" in options:
         yield "-", _document
-    elif "-" not in (junit, sarif):
+    elif "-" not in paths.values():
         yield "-", lambda inspected: inspect_text.text(inspected, "all" in options)
-    if junit is not None:
-        from . import inspect_junit
-
-        yield junit, inspect_junit.junit
-    if sarif is not None:
-        from . import inspect_sarif
-
-        yield sarif, lambda inspected: output.document(inspect_sarif.sarif(inspected))
+    for form, path in paths.items():
+        yield path, importlib.import_module(f".{_FORMS[form]}", __package__).compose
 
 
 def _status(inspected):

@@ -15,8 +15,8 @@ import os
 import re
 import stat
 
-# auditwheel and others put a hash into the names of what they copy into wheels.
-_HASH = re.compile(r"-[0-9a-f]{8,}(?=[-.])")
+from .inspect_baseline import plain_name
+
 _RUNTIMES = {
     "OpenMP": re.compile(r"lib(gomp|omp|omp5|iomp5)\.so"),
     "the C++ runtime": re.compile(r"lib(stdc\+\+|c\+\+)\.so"),
@@ -40,11 +40,6 @@ def judge(inspected):
         file["package"] = None
     rules = {rule["rule"]: rule for rule in inspected.rules()}
     _Together(files, rules, inspected.static_tls).find()
-    for group in inspected.groups():
-        group.found = sum(
-            any(finding["severity"] != "note" for finding in file.get("findings", ()))
-            for file in group.files
-        )
 
 
 class _Together:
@@ -134,7 +129,7 @@ class _Together:
 
 def _plain_name(file):
     """The name by which others need it, without a wheel's hash."""
-    return _HASH.sub("", file["soname"] or os.path.basename(file["path"]))
+    return plain_name(file["soname"] or os.path.basename(file["path"]))
 
 
 def _contents(file):

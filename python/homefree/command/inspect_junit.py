@@ -14,7 +14,7 @@ from .terminal import clean, plural
 _NO_XML = re.compile("[\ufffe\uffff]")
 
 
-def junit(inspected):
+def compose(inspected):
     """The file's bytes."""
     root = xml.Element("testsuites", name="homefree inspect")
     _count(root, inspected, inspected.files)

@@ -39,7 +39,7 @@ class Group:
         self.files = []
         self.left_out = 0  # other ELF files
         self.objects = 0
-        self.found = 0  # objects with errors or warnings
+        self.found = 0  # objects that matter; known at the end
         self.failed = 0  # what could not be inspected
 
 
@@ -59,6 +59,14 @@ class Inspected:
         self._command = options["self"][0]
         self._memory = int(options["memory"][0])
         self._python = options["python"][0]
+        self.outdated = 0  # known findings that are not there any more
+        self._baseline = "baseline" in options or "write-baseline" in options
+        self._known = None  # all, which are about to be written
+        if "baseline" in options:
+            from . import inspect_baseline
+
+            known = inspect_baseline.read(options["baseline"][0])
+            self._known = None if "write-baseline" in options else known
         self._asked = [f"--{name}" for name in ("adoption", "require-homefree") if name in options]
         self._pending = []
         self._progress = Progress(_WHO)
@@ -73,8 +81,17 @@ class Inspected:
         return any(self.rank(finding) is not None for finding in file.get("findings", ()))
 
     def rank(self, finding):
-        """The place of a rule among those that make the command fail; None: it is not there."""
-        return self._fails.get(finding["rule"])
+        """The place of a rule among those that make the command fail; None: it is not there, or
+        the finding is known."""
+        return None if finding.get("known") else self._fails.get(finding["rule"])
+
+    @staticmethod
+    def matters(file):
+        """Whether one of the object's findings is no note, and not known."""
+        return any(
+            finding["severity"] != "note" and not finding.get("known")
+            for finding in file.get("findings", ())
+        )
 
     def rules(self):
         """The table of rules, as the command prints it."""
@@ -135,6 +152,16 @@ class Inspected:
             from . import inspect_environment
 
             inspect_environment.judge(self)
+        if self._baseline:
+            from . import inspect_baseline
+
+            self.outdated = inspect_baseline.mark(self.files, self.directories(), self._known)
+        for group in self.groups():
+            group.found = sum(map(self.matters, group.files))
+
+    def directories(self):
+        """Of each container's name, where its files are."""
+        return {group.name: group.directory for group in self.containers}
 
     # ---- directories -----------------------------------------------------------------------------
 
@@ -264,7 +291,6 @@ class Inspected:
             group.failed += 1
             return
         group.objects += 1
-        group.found += any(finding["severity"] != "note" for finding in file["findings"])
 
 
 def _encoded(name):

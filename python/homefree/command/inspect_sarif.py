@@ -9,11 +9,16 @@ State: none.
 import os
 from urllib.parse import quote
 
+from . import output
 from .inspect_text import message, relative
 
 
-def sarif(inspected):
-    """The document."""
+def compose(inspected):
+    """The document's bytes."""
+    return output.document(_document(inspected))
+
+
+def _document(inspected):
     rules = inspected.rules()
     index = {rule["rule"]: number for number, rule in enumerate(rules)}
     return {
@@ -71,6 +76,7 @@ def _result(file, finding, index):
         "level": finding["severity"],
         "message": {"text": f"{name}: {message(finding)}"},
         "locations": _locations(file),
+        **({"suppressions": [{"kind": "external"}]} if finding.get("known") else {}),
     }
 
 

@@ -41,9 +41,7 @@ def text(inspected, whole):
 
 
 def _found(inspected, file):
-    return inspected.fails(file) or any(
-        finding["severity"] != "note" for finding in file["findings"]
-    )
+    return inspected.fails(file) or inspected.matters(file)
 
 
 def message(finding, most=None):
@@ -66,7 +64,8 @@ def _here():
         return ""
 
 
-def _below(path, base):
+def below(path, base):
+    """A path as it is seen from a directory or an archive that it is in."""
     for separator in "!/", "/":
         if base and path.startswith(base + separator):
             return path[len(base) + len(separator) :]
@@ -75,7 +74,7 @@ def _below(path, base):
 
 def relative(path):
     """A path that is below the current directory, as it is seen from there."""
-    return _below(path, _here())
+    return below(path, _here())
 
 
 # ---- the summary -----------------------------------------------------------------------------
@@ -92,7 +91,7 @@ def _summary(page, inspected, whole, base):
     quiet = 0
     for group in sorted(groups, key=lambda group: (-group.failed, -group.found)):
         if whole or len(groups) <= _CLEAN_MAX or group.failed or group.found:
-            name = "files" if group is inspected.loose else clean(_below(group.name, base))
+            name = "files" if group is inspected.loose else clean(below(group.name, base))
             start = "" if groups == [inspected.loose] else f"{name}: "
             page.line(_counts(start, group.objects, group.found, group.failed))
         else:
@@ -105,7 +104,7 @@ def _summary(page, inspected, whole, base):
         if file["error"] is None and not _found(inspected, file)
     ]
     if good and not whole:
-        names = ", ".join(clean(_below(path, base)) for path in good[:_CLEAN_MAX])
+        names = ", ".join(clean(below(path, base)) for path in good[:_CLEAN_MAX])
         more = len(good) - _CLEAN_MAX
         page.line(f"Clean: {names}{f' and {more} more' if more > 0 else ''}")
 
@@ -159,7 +158,7 @@ def _homefree(file):
 
 
 def _by_rule(page, inspected, base):
-    rules, notes = {}, {}
+    rules, notes, known = {}, {}, {}
     for file in inspected.files:
         for finding in file.get("findings", ()):
             quiet = (
@@ -167,7 +166,8 @@ def _by_rule(page, inspected, base):
                 and inspected.rank(finding) is None
                 and not inspected.environment
             )
-            (notes if quiet else rules).setdefault(finding["rule"], []).append((file, finding))
+            kind = known if finding.get("known") else notes if quiet else rules
+            kind.setdefault(finding["rule"], []).append((file, finding))
 
     def grave(rule):
         """What makes the command fail comes first, then what is more severe."""
@@ -188,10 +188,14 @@ def _by_rule(page, inspected, base):
         page.wrapped("  what to do: ", rules[rule][0][1]["remedy"])
         findings.more(page, "  ", rules[rule][0][1])
         _same(page, rules[rule], base)
-    if notes:
-        told = ", ".join(f"{rule} ({_objects(found)})" for rule, found in notes.items())
+    for title, quiet in ("Notes", notes), ("Known", known):
+        if quiet:
+            told = ", ".join(f"{rule} ({_objects(found)})" for rule, found in quiet.items())
+            page.line()
+            page.line(f"{title}: {told}; --all shows them.")
+    if inspected.outdated:
         page.line()
-        page.line(f"Notes: {told}; --all shows them.")
+        page.line(f"{inspected.outdated} of the known findings are not there any more.")
 
 
 def _objects(found):
@@ -207,7 +211,7 @@ def _same(page, found, base):
     left = _OBJECTS_MAX
     ranked = sorted(groups.items(), key=lambda group: (-len(group[1]), -group[1][0][1]["count"]))
     for said, group in ranked:
-        paths = [clean(_below(file["path"], base)) for file, _ in group[:left]]
+        paths = [clean(below(file["path"], base)) for file, _ in group[:left]]
         if len(group) == 1 and paths:
             page.wrapped("  ", f"{paths[0]}: {clean(said)}")
         elif paths:

@@ -194,6 +194,85 @@ class Documents(GateTest):
         self.assertIn(b"cannot write '/nowhere/x.xml'", done.stderr)
 
 
+class Baseline(GateTest):
+    def setUp(self):
+        super().setUp()
+        self.known = self.directory / "known.json"
+
+    def test_what_is_known_does_not_fail(self):
+        self.assertEqual(inspect(self.bad, "--write-baseline", self.known).returncode, 0)
+        done = inspect(self.bad, self.good, "--baseline", self.known)
+        self.assertEqual((done.returncode, done.stderr), (0, b""))
+        self.assertIn(b"Known: extra-exports (1 object)", done.stdout)
+        self.assertIn(b"2 shared objects, clean", done.stdout)
+        self.assertIn(b"(known)\n", inspect(self.bad, "--baseline", self.known).stdout)
+        other = self.module("other/it.so", MORE, script=None)
+        done = inspect(self.bad, other, "--baseline", self.known, "--json")
+        self.assertEqual(done.returncode, 1)
+        known = [
+            one["known"] for file in json.loads(done.stdout)["files"] for one in file["findings"]
+        ]
+        self.assertEqual(known, [True, False])
+
+    def test_every_form_knows_it(self):
+        inspect(self.bad, "--write-baseline", self.known)
+        known = self.bad, "--baseline", self.known
+        self.assertIn(b'failures="0"', inspect(*known, "--junit", "-").stdout)
+        sarif = json.loads(inspect(*known, "--sarif", "-").stdout)
+        (result,) = sarif["runs"][0]["results"]
+        self.assertEqual(result["suppressions"], [{"kind": "external"}])
+        self.assertEqual(inspect(*known, "--github", "-").stdout, b"")
+
+    def test_the_file_can_be_reviewed(self):
+        """A line for each, without what changes with each build."""
+        wheel = self.wheel(
+            "x-1.0.whl", {"x.libs/liba-0123456789ab.so.1": self.bad, "b.so": self.bad}
+        )
+        done = inspect(wheel, "--write-baseline", "-")
+        rows = [json.loads(line.strip(b" ,")) for line in done.stdout.splitlines()[3:-2]]
+        self.assertEqual([row["file"] for row in rows], ["b.so", "x.libs/liba.so.1"])
+        self.assertEqual(rows[0]["says"], "it exports 1 symbol besides PyInit_it")
+        self.known.write_bytes(done.stdout.replace(b"1 symbol", b"17 symbol"))
+        self.assertEqual(inspect(wheel, "--baseline", self.known).returncode, 0)
+
+    def test_what_is_gone(self):
+        inspect(self.bad, "--write-baseline", self.known)
+        done = inspect(self.good, self.good, "--baseline", self.known)
+        self.assertIn(b"1 of the known findings are not there any more", done.stdout)
+
+    def test_no_baseline(self):
+        os.mkfifo(self.directory / "pipe")
+        hostile = {
+            "empty": "",
+            "list": "[]",
+            "deep": "[" * 100_000,
+            "number": "1" * 5000,
+            "other": '{"homefree_baseline": 2}',
+            "entries": '{"homefree_baseline": 1, "known": 3}',
+            "fields": '{"homefree_baseline": 1, "known": [{"rule": "x", "file": "y"}]}',
+            "types": '{"homefree_baseline": 1, "known": [{"rule": [], "file": {}, "says": 1}]}',
+            "text": '{"homefree_baseline": 1, "known": [{"rule": [], "file": "", "says": ""}]}',
+        }
+        paths = [self.file(name, content) for name, content in hostile.items()]
+        for path in *paths, self.directory / "pipe", self.directory, "/nowhere", "/dev/zero":
+            with self.subTest(path):
+                done = inspect(self.bad, "--baseline", path)
+                self.assertEqual((done.returncode, done.stderr.count(b"\n")), (3, 1), done.stderr)
+
+
+class GitHub(GateTest):
+    def test_annotations(self):
+        bad = self.module("a,%/it.so", MORE, script=None)
+        done = inspect(bad, self.bad, "/nowhere", "--github", "-", cwd=self.directory)
+        error, warning = done.stdout.decode().splitlines()
+        self.assertTrue(error.startswith("::error title=homefree inspect::"), error)
+        start = (
+            "::warning file=a%2C%25/it.so,title=homefree inspect%3A extra-exports::a,%25/it.so: it"
+        )
+        self.assertTrue(warning.startswith(start), warning)
+        self.assertIn("%0Ait.so: it exports", warning)
+
+
 class Waiting(GateTest):
     """An archive that cannot be opened while there is a lease on it stands for a large one."""
 
