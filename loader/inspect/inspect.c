@@ -365,8 +365,9 @@ int hf_inspect_among(const char *path, const struct hf_inspection_files *files,
 {
     struct hf_elf elf = {.descriptor = -1};
     memset(out, 0, sizeof *out);
-    const int opened =
-        files != NULL ? files->open(&elf, path, files->context) : hf_elf_open(&elf, path);
+    const int opened = files != NULL && files->open != NULL
+                           ? files->open(&elf, path, files->context)
+                           : hf_elf_open(&elf, path);
     if (opened == -ENOTSUP)
         return inspect_other_machine(path, elf.why, out);
     if (opened != 0)

@@ -221,7 +221,8 @@ static void normalize(char *path)
 static bool is_inside(const struct search *search, const char *path)
 {
     static const char root[] = HF_INSPECTION_ROOT;
-    return search->inspection->files != NULL && strncmp(path, root, sizeof root - 1) == 0;
+    const struct hf_inspection_files *files = search->inspection->files;
+    return files != NULL && files->open != NULL && strncmp(path, root, sizeof root - 1) == 0;
 }
 
 /* Tries one file. Returns false if it does not exist or is not a library for the same machine. */
@@ -462,8 +463,20 @@ static bool take_member(struct search *search, struct hf_elf *elf, const char *p
 
 static void find_member(struct search *search, const char *name)
 {
-    if (is_new_member(search->closure, name))
-        find_file(search, name);
+    if (is_new_member(search->closure, name) && !find_file(search, name))
+        search->inspection->read_all = false;
+}
+
+/* Keeps the paths of what was read. */
+static void keep_read(struct hf_inspection *inspection, const struct closure *closure)
+{
+    inspection->read =
+        hf_inspection_allocate(inspection, closure->count * sizeof *inspection->read);
+    if (inspection->read == NULL || closure->count == CLOSURE_MAX)
+        inspection->read_all = false;
+    for (; inspection->read != NULL && inspection->read_count < closure->count;
+         inspection->read_count++)
+        inspection->read[inspection->read_count] = closure->members[inspection->read_count].path;
 }
 
 /* ---- used libraries ------------------------------------------------------------------------- */
@@ -505,6 +518,7 @@ static void sum_tls(struct search *search)
         for (; name[0] != '\0'; name += strlen(name) + 1)
             find_member(search, name);
     }
+    keep_read(inspection, closure);
 }
 
 int hf_inspect_libraries(struct hf_elf *elf, struct hf_inspection *inspection,
@@ -521,9 +535,16 @@ int hf_inspect_libraries(struct hf_elf *elf, struct hf_inspection *inspection,
         search->runpath = hf_elf_tag_string(elf, DT_RPATH);
     find_origin(search, inspection->path);
     search->closure = calloc(1, sizeof *search->closure);
-    for (size_t i = 0; i < inspection->libraries_count; i++)
-        if (inspection->libraries[i].state != HF_LIBRARY_USED)
-            find_library(search, &inspection->libraries[i]);
+    inspection->read_all = search->closure != NULL;
+    for (size_t i = 0; i < inspection->libraries_count; i++) {
+        struct hf_inspection_library *library = &inspection->libraries[i];
+        if (library->state == HF_LIBRARY_USED)
+            continue;
+        if (inspection->files != NULL && inspection->files->without_use)
+            library->state = HF_LIBRARY_NOT_ASKED;
+        else
+            find_library(search, library);
+    }
     if (search->closure != NULL)
         sum_tls(search);
     free(search->closure);

@@ -56,6 +56,7 @@ enum hf_inspection_library_state {
     HF_LIBRARY_USED,
     HF_LIBRARY_UNUSED,
     HF_LIBRARY_NOT_FOUND, /* nothing is known about it, which differs from unused */
+    HF_LIBRARY_NOT_ASKED,
 };
 struct hf_inspection_library {
     const char *name;
@@ -69,13 +70,18 @@ enum hf_inspection_kind {
     HF_KIND_OTHER,   /* an object file, a core, a debug file, another machine's file */
 };
 
-/* Files that are not in the file system, such as the members of an archive. Paths below their root
- * begin with HF_INSPECTION_ROOT and have no "." or ".." in them. */
+/* Where files are, and what is asked of them. Those that are not in the file system, such as the
+ * members of an archive, have paths below a root, which begin with HF_INSPECTION_ROOT and have no
+ * "." or ".." in them. */
 #define HF_INSPECTION_ROOT "//"
 struct hf_inspection_files {
-    /* Opens a file by its path: 0, -ENOENT, or another negative errno of hf_elf_open(). */
+    /* Opens a file by its path: 0, -ENOENT, or another negative errno of hf_elf_open(). NULL: all
+     * are in the file system. */
     int (*open)(struct hf_elf *elf, const char *path, const void *context);
     const void *context;
+    /* Whether an object uses a library that it needs is not asked, for which all symbols of the
+     * library are looked at: of one that a hundred small modules need, a hundred times. */
+    bool without_use;
 };
 
 struct hf_inspection {
@@ -103,6 +109,9 @@ struct hf_inspection {
 
     struct hf_inspection_library *libraries;
     size_t libraries_count;
+    const char **read; /* the libraries that were read, which the findings depend on, too */
+    size_t read_count;
+    bool read_all; /* all that are loaded with it, but those that are always there */
     struct hf_inspection_allocator allocators[HF_ALLOCATOR_COUNT];
     size_t allocators_count;
     struct hf_inspection_finding findings[HF_RULE_COUNT + HF_ALLOCATOR_COUNT];

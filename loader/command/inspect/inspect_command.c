@@ -269,6 +269,7 @@ static int inspect(struct request *request)
     const struct hf_inspected_wishes wishes = {
         .require_homefree = request->require_homefree || request->look_for_linked,
         .adoption = request->adoption,
+        .without_use = request->environment,
     };
     bool fails[HF_RULE_COUNT];
     if (request->listed != NULL)

@@ -23,7 +23,8 @@ static int look_at_adoption(const char *path, const struct hf_inspection_files *
                             struct hf_inspection *out)
 {
     struct hf_elf elf;
-    int result = files != NULL ? files->open(&elf, path, files->context) : hf_elf_open(&elf, path);
+    int result = files != NULL && files->open != NULL ? files->open(&elf, path, files->context)
+                                                      : hf_elf_open(&elf, path);
     if (result != 0)
         return result;
     result = hf_inspection_look_at_adoption(out, &elf, path);
@@ -31,7 +32,7 @@ static int look_at_adoption(const char *path, const struct hf_inspection_files *
     return result;
 }
 
-/* Inspects a file of `files`, or of the file system if that is NULL. Returns NULL, or why it cannot
+/* Inspects a file of `files`; NULL: of the file system. Returns NULL, or why it cannot
  * be inspected; hf_inspection_free() is required in either case. */
 static const char *look(const struct hf_inspected_wishes *wishes, const char *path,
                         const struct hf_inspection_files *files, struct hf_inspection *out)
@@ -53,7 +54,7 @@ static const char *look(const struct hf_inspected_wishes *wishes, const char *pa
 
 static void write_libraries(struct hf_json *json, const struct hf_inspection *inspection)
 {
-    static const char *const states[] = {"used", "unused", "not found"};
+    static const char *const states[] = {"used", "unused", "not found", NULL};
     hf_json_array(json, "libraries");
     for (size_t i = 0; i < inspection->libraries_count; i++) {
         const struct hf_inspection_library *library = &inspection->libraries[i];
@@ -247,19 +248,35 @@ static int open_listed(struct hf_elf *elf, const char *path, const void *context
                          : -ENOENT;
 }
 
+/* What else the findings depend on; null if that is not all known. */
+static void write_read(struct hf_json *json, const struct hf_inspection *inspection)
+{
+    if (!inspection->read_all) {
+        hf_json_string(json, "read", NULL);
+        return;
+    }
+    hf_json_array(json, "read");
+    for (size_t i = 0; i < inspection->read_count; i++)
+        hf_json_string(json, NULL, inspection->read[i]);
+    hf_json_close(json);
+}
+
 int hf_inspected_answer(const struct hf_inspected_wishes *wishes, int contents)
 {
     struct list list = {.contents = contents};
-    const struct hf_inspection_files files = {.open = open_listed, .context = &list};
+    const struct hf_inspection_files here = {.without_use = wishes->without_use};
+    const struct hf_inspection_files files = {
+        .open = open_listed, .context = &list, .without_use = wishes->without_use};
     int status = read_list(&list) ? HF_EXIT_CLEAN : hf_command_out_of_memory(who);
     for (size_t i = 0; i < list.count && status == HF_EXIT_CLEAN; i++) {
         const struct listed *object = list.current = &list.objects[i];
         struct hf_inspection inspection;
         struct hf_json json;
         const char *error =
-            look(wishes, object->path, object->contained ? &files : NULL, &inspection);
+            look(wishes, object->path, object->contained ? &files : &here, &inspection);
         hf_json_begin_plain(&json, stdout, true);
         write_object(&json, object->path, error, &inspection);
+        write_read(&json, &inspection);
         hf_json_finish(&json);
         hf_inspection_free(&inspection);
         if (fflush(stdout) != 0)

@@ -15,6 +15,7 @@
 struct hf_inspected_wishes {
     bool require_homefree; /* hf_inspection_require_homefree() */
     bool adoption;         /* hf_inspection_look_at_adoption() */
+    bool without_use;      /* inspection.h */
 };
 
 extern const struct hf_rule_table hf_inspect_table;
@@ -26,10 +27,11 @@ int hf_inspected_print(const struct hf_inspected_wishes *wishes, char *const *pa
 
 /*
  * Inspects what stdin lists, and writes each as one line, the member of "files", as soon as it is
- * known. The list has three strings for each object, each ended by a zero byte: a path, and where
- * its contents begin in the file `contents` and how many they are, or twice nothing for a file of
- * its own. Paths of contents begin with HF_INSPECTION_ROOT, are sorted by their bytes, and find
- * each other. What cannot be inspected has the member "error", and is not told otherwise.
+ * known, with the libraries that were "read" for it (null: not all were there). The list has three
+ * strings for each object, each ended by a zero byte: a path, and where its contents begin in the
+ * file `contents` and how many they are, or twice nothing for a file of its own. Paths of contents
+ * begin with HF_INSPECTION_ROOT, are sorted by their bytes, and find each other. What cannot be
+ * inspected has the member "error", and is not told otherwise.
  */
 int hf_inspected_answer(const struct hf_inspected_wishes *wishes, int contents);
 

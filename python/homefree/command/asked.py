@@ -29,14 +29,16 @@ class Asked:
             raise Failure(f"cannot run '{self._command}': {error.strerror}") from None
         os.close(theirs)
         os.close(out)
-        with open(result, "rb") as lines:
-            try:
-                with open(ours, "wb") as file:
-                    file.write(self._text)
-            except BrokenPipeError:  # it has ended
-                pass
-            yield from lines
-        self.signal = os.waitpid(child, 0)[1] & 0x7F
+        try:
+            with open(result, "rb") as lines:
+                try:
+                    with open(ours, "wb") as file:
+                        file.write(self._text)
+                except BrokenPipeError:  # it has ended
+                    pass
+                yield from lines
+        finally:
+            self.signal = os.waitpid(child, 0)[1] & 0x7F
 
 
 def rules(command, what):

@@ -119,9 +119,8 @@ class _Together:
     def _distinct(self, wanted):
         """Of the files that are wanted, one of those that have the same contents."""
         files = [file for file in self._files if wanted(file)]
-        if len(files) < 2:
-            return files
-        return list({_contents(file): file for file in files}.values())
+        sizes = collections.Counter(map(_size, files))
+        return list({_contents(file, sizes): file for file in files}.values())
 
 
 # ---- files ---------------------------------------------------------------------------------------
@@ -132,9 +131,18 @@ def _plain_name(file):
     return plain_name(file["soname"] or os.path.basename(file["path"]))
 
 
-def _contents(file):
-    """What tells the contents of files apart; a member of an archive is like no other."""
-    if file["member"] is not None:
+def _size(file):
+    """None: a member of an archive, which is like no other, or it is not there any more."""
+    try:
+        return os.stat(file["path"]).st_size if file["member"] is None else None
+    except OSError:
+        return None
+
+
+def _contents(file, sizes):
+    """What tells the contents of files apart. sizes: how many have each."""
+    size = _size(file)
+    if size is None or sizes[size] == 1:
         return file["path"]
     digest = hashlib.sha256()
     try:
@@ -186,8 +194,9 @@ def _listed(directory):
         return listed
     for name in names:
         try:
-            for row in csv.reader(_record(os.path.join(directory, name, "RECORD"))):
-                if row and ".so" in row[0]:
+            lines = _record(os.path.join(directory, name, "RECORD"))
+            for row in csv.reader(line for line in lines if ".so" in line):
+                if row:
                     path = os.path.normpath(os.path.join(directory, row[0]))
                     listed[path] = name.partition("-")[0]
         except (OSError, ValueError, csv.Error):

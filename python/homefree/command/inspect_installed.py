@@ -56,8 +56,8 @@ def directories():
     import sysconfig
 
     paths = {os.path.realpath(path) for path in sys.path if os.path.isdir(path)}
-    own = sysconfig.get_path("platstdlib")
-    paths.discard(os.path.realpath(own or ""))
+    for own in "stdlib", "platstdlib":  # which differ in a virtual environment
+        paths.discard(os.path.realpath(sysconfig.get_path(own) or ""))
     return sorted(path for path in paths if not any(path.startswith(f"{one}/") for one in paths))
 
 

@@ -25,6 +25,8 @@ _ZIP = b"PK\3\4", b"PK\5\6"
 _ZIPS = ".whl", ".zip"
 _TARS = ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz"
 _NAMED_OBJECT = re.compile(r"\.so(\.[0-9.]*)?\Z")  # libx.so, libx.so.1.2; not libx.so.debug
+_SOURCES = ".py", ".pyc", ".pyi", ".h", ".hpp"  # of most files of an environment
+_ASKED = "adoption", "environment", "require-homefree"
 _BATCH = 500  # files that one process inspects
 _ROOT = "//"  # HF_INSPECTION_ROOT
 
@@ -67,11 +69,17 @@ class Inspected:
 
             known = inspect_baseline.read(options["baseline"][0])
             self._known = None if "write-baseline" in options else known
-        self._asked = [f"--{name}" for name in ("adoption", "require-homefree") if name in options]
+        self._asked = [f"--{name}" for name in _ASKED if name in options]
+        self._cache = None
+        if self.environment:
+            from .inspect_cache import Cache
+
+            self._cache = Cache(self._command, self._asked)
         self._pending = []
         self._progress = Progress(_WHO)
         self._reader = None
         self._kernels = set()
+        self._met = set()
 
     def groups(self):
         return [self.loose, *self.containers] if self.loose.files else self.containers
@@ -148,6 +156,8 @@ class Inspected:
         self._progress.end()
         if self._reader is not None:
             self._reader.end()
+        if self._cache is not None:
+            self._cache.end()
         if self.environment:
             from . import inspect_environment
 
@@ -166,7 +176,23 @@ class Inspected:
     # ---- directories -----------------------------------------------------------------------------
 
     def _take_directory(self, top):
+        """Links are not followed, so that none leads in a circle or out of the directory. But those
+        of an environment are, once each and last: uv's and Nix's consist of them."""
         group = self._contain("directory", top)
+        links = []
+        self._walk(group, top, links)
+        while self.environment and links:
+            path = links.pop()
+            try:
+                status = os.stat(path)
+                if stat.S_ISREG(status.st_mode):
+                    self._take_contained(group, path)
+                elif stat.S_ISDIR(status.st_mode) and self._leads_on(path, top, status):
+                    self._walk(group, path, links)
+            except OSError:  # it leads nowhere
+                continue
+
+    def _walk(self, group, top, links):
         stack = [iter([(top, None)])]
         while stack:
             for path, entry in stack[-1]:
@@ -174,7 +200,9 @@ class Inspected:
                     if entry is None or self._is_directory(entry):
                         stack.append(iter(_sorted(path)))
                         break
-                    if entry.is_file(follow_symlinks=False):
+                    if entry.is_symlink():
+                        links.append(path)
+                    elif entry.is_file(follow_symlinks=False):
                         self._take_contained(group, path)
                 except OSError as error:
                     self._fail(group, path, error.strerror)
@@ -182,18 +210,33 @@ class Inspected:
                 stack.pop()
 
     def _is_directory(self, entry):
-        """Links are not followed, so that none leads in a circle or out of the directory. Where the
-        kernel shows its own state as files is no module, and reading some has effects or does not
-        end."""
+        """Where the kernel shows its own state as files is no module, and reading some has effects
+        or does not end."""
         return (
             entry.is_dir(follow_symlinks=False)
             and entry.stat(follow_symlinks=False).st_dev not in self._kernels
         )
 
+    def _leads_on(self, path, top, status):
+        """Whether a link leads to a directory that is none of those above."""
+        real = os.path.realpath(path).rstrip("/") + "/"
+        above = f"{os.path.realpath(top)}/".startswith(real)
+        return not above and status.st_dev not in self._kernels and self._is_first(status)
+
+    def _is_first(self, status):
+        """Whether the file has not been met under another name. The dynamic linker goes by the same
+        numbers: it loads each file once."""
+        known = len(self._met)
+        self._met.add((status.st_dev, status.st_ino))
+        return len(self._met) > known
+
     def _take_contained(self, group, path):
+        if self.environment and path.endswith(_SOURCES):
+            return
         start = _magic(path)
         if start == _ELF:
-            self._add(group, path)
+            if not self.environment or self._is_first(os.stat(path)):
+                self._add(group, path)
         elif start in _ZIP and path.lower().endswith(".whl"):
             self._take_archive(path)
 
@@ -242,10 +285,18 @@ class Inspected:
 
     def _inspect(self, group, paths, objects, names=None):
         """objects: what the command lists; names: of an archive's members."""
+        cache = None if names else self._cache
+        known = [cache and cache.find(path) for path in paths]
         options = [*self._asked, "--listed", str(self._memory)]
-        for path, name, (file, signal) in zip(
-            paths, names or [None] * len(paths), asked.inspect(self._command, options, objects)
-        ):
+        unknown = [each for each, file in zip(objects, known) if file is None]
+        answers = asked.inspect(self._command, options, unknown)
+        for path, name, file in zip(paths, names or [None] * len(paths), known):
+            if file is None:
+                file, signal = next(answers)
+                if file is not None:
+                    read = file.pop("read")
+                    if cache is not None:
+                        cache.keep(path, file, read)
             if file is not None:
                 self._take(group, path, file, name)
             else:

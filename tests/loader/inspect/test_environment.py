@@ -4,11 +4,13 @@ of what goes well together.
 Usage: test_environment.py HOMEFREE LIBRARY SHIM [unittest arguments]
 """
 
+import hashlib
 import json
 import os
 import resource
 import subprocess
 import sys
+from unittest import mock
 
 from command import HOMEFREE, MODULE, InspectTest, inspect, main
 
@@ -28,6 +30,16 @@ from command import inspect_package
 inspect_package._PATIENCE = 0.1
 inspect_package.directories(sys.argv[2])
 """
+# A Python for which no file is too young to be kept.
+SETTLED = """#!{}
+import sys
+start, *sys.argv = sys.argv[sys.argv.index("-c") + 1:]
+sys.argv.insert(0, "-c")
+sys.path.append(sys.argv[3])
+from command import inspect_cache
+inspect_cache._RECENT = -1 << 60
+exec(start)
+"""
 USER = "int number(void), x(void); int x(void) { return number(); }"
 
 
@@ -44,6 +56,13 @@ class Environment(InspectTest):
     def setUp(self):
         super().setUp()
         self.site = self.directory / "site-packages"
+        self.cache = self.directory / "cache"
+        self.set("XDG_CACHE_HOME", self.cache)
+
+    def set(self, variable, value):
+        patch = mock.patch.dict(os.environ, {variable: str(value)})
+        patch.start()
+        self.addCleanup(patch.stop)
 
     def found(self, *paths, status):
         """{rule: {file: message}}"""
@@ -221,6 +240,120 @@ class Given(Environment):
     def test_with_packages(self):
         done = inspect("--environment", "--package", "pip")
         self.assertEqual(done.returncode, 2)
+
+
+class Links(Environment):
+    """uv and Nix make environments of links."""
+
+    def setUp(self):
+        super().setUp()
+        self.one = self.build("store/one.so", JEMALLOC)
+        self.two = self.build("store/package/two.so", JEMALLOC)
+        self.site.mkdir()
+
+    def names(self):
+        return sorted(self.found(status=0).get("several-allocators", ()))
+
+    def test_to_files_and_directories(self):
+        (self.site / "one.so").symlink_to(self.one)
+        (self.site / "package").symlink_to(self.two.parent)
+        self.assertEqual(self.names(), ["one.so", "two.so"])
+
+    def test_to_the_same_file(self):
+        """As the dynamic linker does, which loads it once."""
+        (self.site / "one.so").symlink_to("one.so.1")
+        os.link(self.one, self.site / "one.so.1")
+        os.link(self.one, self.site / "other.so")
+        self.assertEqual(self.names(), [])
+        os.link(self.two, self.site / "two.so")
+        self.assertEqual(self.names(), ["one.so.1", "two.so"])
+
+    def test_nowhere_in_circles_and_up(self):
+        self.build("site-packages/a/one.so", JEMALLOC)
+        for number, target in enumerate((".", "..", "/", "a", "link", "/nowhere", "/proc", "/sys")):
+            (self.site / f"link{number or ''}").symlink_to(target)
+            (self.site / "a" / f"link{number}").symlink_to(target)
+        self.assertEqual(self.names(), [])
+
+
+class Cache(Environment):
+    def setUp(self):
+        super().setUp()
+        python = self.file("settled", SETTLED.format(sys.executable))
+        python.chmod(0o755)
+        self.set("HOMEFREE_PYTHON", python)
+        self.one = self.library("one.so", JEMALLOC)
+        self.library("two.so", JEMALLOC, "-Wl,-rpath,$ORIGIN", "-Wl,--no-as-needed", str(self.one))
+
+    def kept(self):
+        """Makes the cache."""
+        self.assertEqual(self.said(), {"it contains jemalloc"})
+        (kept,) = (self.cache / "homefree/inspected").iterdir()
+        self.assertEqual(kept.stat().st_mode & 0o77, 0)
+        return kept
+
+    def said(self):
+        return set(self.found(status=0)["several-allocators"].values())
+
+    def forge(self, kept):
+        """Replaces what is known, so that one sees where that is used."""
+        lines = []
+        for line in kept.read_bytes().splitlines():
+            key, _, rest = line.partition(b" ")
+            rest = rest.partition(b" ")[2].replace(b'"name": "jemalloc"', b'"name": "forged"')
+            lines.append(b" ".join((key, hashlib.sha256(rest).hexdigest().encode(), rest)))
+        kept.write_bytes(b"\n".join(lines) + b"\n")
+
+    def test_what_has_not_changed_is_not_read_again(self):
+        kept = self.kept()
+        self.forge(kept)
+        size = kept.stat().st_size
+        self.assertEqual(self.said(), {"it contains forged"})
+        self.assertEqual(kept.stat().st_size, size)
+
+    def test_what_has_changed_is(self):
+        """Also what the object needs has."""
+        self.forge(self.kept())
+        os.utime(self.one)
+        self.assertEqual(self.said(), {"it contains jemalloc"})
+
+    def test_young_files_are_not_kept(self):
+        with mock.patch.dict(os.environ, HOMEFREE_PYTHON=sys.executable):
+            self.said()
+        self.assertEqual(list((self.cache / "homefree/inspected").iterdir()), [])
+
+    def test_what_others_could_have_written(self):
+        kept = self.kept()
+        self.forge(kept)
+        for path, mode in (kept, 0o622), (kept.parent, 0o722):
+            before = path.stat().st_mode
+            path.chmod(mode)
+            self.assertEqual(self.said(), {"it contains jemalloc"})
+            path.chmod(before)
+        kept.rename(self.directory / "elsewhere")
+        kept.symlink_to(self.directory / "elsewhere")
+        self.assertEqual(self.said(), {"it contains jemalloc"})
+        kept.unlink()
+        os.mkfifo(kept)
+        self.assertEqual(self.said(), {"it contains jemalloc"})
+
+    def test_damage(self):
+        kept = self.kept()
+        content = kept.read_bytes()
+        for damaged in (
+            content[: len(content) // 2],
+            content.replace(b'"name": "jemalloc"', b'"name": "damaged_"'),
+            content.replace(b" ", b"\n"),
+            b"\0" * (33 << 20),
+            b"\xff\n" * 1000,
+        ):
+            kept.write_bytes(damaged)
+            self.assertEqual(self.said(), {"it contains jemalloc"})
+
+    def test_no_place_for_it(self):
+        for place in "/proc", "relative", str(self.one):
+            with mock.patch.dict(os.environ, XDG_CACHE_HOME=place, HOME="/nowhere"):
+                self.assertEqual(self.said(), {"it contains jemalloc"})
 
 
 if __name__ == "__main__":
