@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 /* Limits above what any linker produces; larger tables would only cost time. The kernel accepts no
@@ -253,6 +254,32 @@ int hf_elf_open(struct hf_elf *elf, const char *path)
     while (descriptor < 0 && errno == EINTR);
     if (descriptor < 0)
         return hf_elf_fail(elf, -errno, "the file cannot be opened");
+    return open_owned(elf, descriptor);
+}
+
+/* <linux/openat2.h>, which is newer than some systems that this is built on. */
+#ifndef SYS_openat2
+#    define SYS_openat2 437
+#endif
+struct how {
+    uint64_t flags, mode, resolve;
+};
+enum { IN_ROOT = 0x10 }; /* RESOLVE_IN_ROOT */
+
+int hf_open_in_root(int root, const char *path, int flags)
+{
+    const struct how how = {.flags = (unsigned)flags, .resolve = IN_ROOT};
+    const long file = syscall(SYS_openat2, root, path, &how, sizeof how);
+    return file >= 0 ? (int)file : -errno;
+}
+
+int hf_elf_open_in_root(struct hf_elf *elf, int root, const char *path)
+{
+    begin(elf);
+    const int descriptor =
+        hf_open_in_root(root, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (descriptor < 0)
+        return hf_elf_fail(elf, descriptor, "the file cannot be opened");
     return open_owned(elf, descriptor);
 }
 

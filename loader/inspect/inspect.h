@@ -26,11 +26,16 @@ int hf_inspect(const char *path, struct hf_inspection *out);
 int hf_inspect_elf(struct hf_elf *elf, const char *path, struct hf_inspection *out);
 
 /*
- * The same for a file of `files`, by its path there, below HF_INSPECTION_ROOT. A library that it
- * needs is looked for in `files` where its RUNPATH leads there, and on this machine otherwise.
+ * The same for a file of `files`, by its path there, below HF_INSPECTION_ROOT where there is an
+ * open(). A library that it needs is looked for there, if its RUNPATH leads there, and otherwise in
+ * the file system.
  */
 int hf_inspect_among(const char *path, const struct hf_inspection_files *files,
                      struct hf_inspection *out);
+
+/* Opens a path as hf_elf_open() does, but where `files` says; NULL: in the file system. */
+int hf_inspection_open(struct hf_elf *elf, const char *path,
+                       const struct hf_inspection_files *files);
 
 /* Whether the file contains an allocator or imports functions that hand out or take back memory. */
 bool hf_inspection_allocates(const struct hf_inspection *inspection);

@@ -9,6 +9,7 @@
  * Owns: the set of names, and the contents of the cache file during a search. Nothing is guessed: a
  * library that is not found stays unknown. One thread for each inspection.
  */
+#include "loader/inspect/inspect.h"
 #include "loader/inspect/inspect_parts.h"
 
 #include "loader/elf/origin.h"
@@ -122,12 +123,16 @@ struct cache {
     size_t size;
 };
 
-static void read_cache(struct cache *cache)
+static void read_cache(struct cache *cache, const struct hf_inspection_files *files)
 {
+    static const char path[] = "/etc/ld.so.cache";
+    enum { FLAGS = O_RDONLY | O_CLOEXEC | O_NONBLOCK };
     if (cache->tried)
         return;
     cache->tried = true;
-    const int descriptor = open("/etc/ld.so.cache", O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    const int descriptor = files != NULL && files->in_root
+                               ? hf_open_in_root(files->root, path, FLAGS)
+                               : open(path, FLAGS);
     if (descriptor < 0)
         return;
     struct stat status;
@@ -144,13 +149,29 @@ static void read_cache(struct cache *cache)
     close(descriptor);
 }
 
+/* ---- the search ----------------------------------------------------------------------------- */
+
+struct search {
+    struct hf_elf *elf;  /* the object */
+    const char *runpath; /* of the object that needs the library, or its RPATH; NULL: neither */
+    struct hf_inspection *inspection;
+    const struct hf_name_set *names;
+    struct cache cache;
+    char origin[PATH_LONGEST]; /* the directory of the object that needs it; "" if unknown */
+    const char *name;          /* the library that is searched for */
+    bool (*take)(struct search *search, struct hf_elf *elf, const char *path);
+    struct hf_inspection_library *library; /* for take_library() */
+    struct closure *closure;               /* NULL: out of memory */
+};
+
 /* Returns a library's path, or NULL. Every entry for special hardware is accompanied by one for all
  * hardware. */
-static const char *find_in_cache(struct cache *cache, const char *name)
+static const char *find_in_cache(struct search *search, const char *name)
 {
     static const char magic[] = "glibc-ld.so.cache1.1";
+    struct cache *cache = &search->cache;
     struct cache_header header;
-    read_cache(cache);
+    read_cache(cache, search->inspection->files);
     if (cache->data == NULL || cache->size < sizeof header)
         return NULL;
     memcpy(&header, cache->data, sizeof header);
@@ -166,21 +187,6 @@ static const char *find_in_cache(struct cache *cache, const char *name)
     }
     return NULL;
 }
-
-/* ---- the search ----------------------------------------------------------------------------- */
-
-struct search {
-    struct hf_elf *elf;  /* the object */
-    const char *runpath; /* of the object that needs the library, or its RPATH; NULL: neither */
-    struct hf_inspection *inspection;
-    const struct hf_name_set *names;
-    struct cache cache;
-    char origin[PATH_LONGEST]; /* the directory of the object that needs it; "" if unknown */
-    const char *name;          /* the library that is searched for */
-    bool (*take)(struct search *search, struct hf_elf *elf, const char *path);
-    struct hf_inspection_library *library; /* for take_library() */
-    struct closure *closure;               /* NULL: out of memory */
-};
 
 struct look {
     const struct hf_name_set *names;
@@ -231,15 +237,12 @@ static bool try_file(struct search *search, const char *path)
     const struct hf_inspection_files *files = search->inspection->files;
     struct hf_elf elf = {.descriptor = -1};
     char inside[PATH_LONGEST];
-    int opened;
     if (is_inside(search, path) && strlen(path) < sizeof inside) {
         memcpy(inside, path, strlen(path) + 1);
         normalize(inside);
         path = inside;
-        opened = files->open(&elf, inside, files->context);
-    } else {
-        opened = hf_elf_open(&elf, path);
     }
+    const int opened = hf_inspection_open(&elf, path, files);
     const bool right = opened == 0 && elf.header.e_machine == search->elf->header.e_machine &&
                        elf.header.e_type == ET_DYN && search->take(search, &elf, path);
     /* What is known of the library is incomplete, and so is what is known of the object. */
@@ -302,7 +305,7 @@ static bool find_file(struct search *search, const char *name)
     /* The cache and the standard directories are this machine's. */
     if (search->elf->header.e_machine != NATIVE_MACHINE)
         return false;
-    const char *cached = find_in_cache(&search->cache, name);
+    const char *cached = find_in_cache(search, name);
     return (cached != NULL && try_file(search, cached)) || try_directories(search, standard);
 }
 
@@ -311,8 +314,9 @@ static bool find_file(struct search *search, const char *name)
 static void find_origin(struct search *search, const char *path)
 {
     const char *slash = strrchr(path, '/');
+    const struct hf_inspection_files *files = search->inspection->files;
     search->origin[0] = '\0';
-    if (is_inside(search, path)) {
+    if (is_inside(search, path) || (files != NULL && files->in_root)) {
         size_t length = 0;
         append(search->origin, &length, path, (size_t)(slash - path) + 1);
         return;

@@ -79,6 +79,9 @@ struct hf_inspection_files {
      * are in the file system. */
     int (*open)(struct hf_elf *elf, const char *path, const void *context);
     const void *context;
+    /* The directory whose file system all paths are of, if not this process's. */
+    bool in_root;
+    int root;
     /* Whether an object uses a library that it needs is not asked, for which all symbols of the
      * library are looked at: of one that a hundred small modules need, a hundred times. */
     bool without_use;

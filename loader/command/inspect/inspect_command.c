@@ -30,7 +30,7 @@ static const char who[] = "homefree inspect";
 struct request {
     bool json, rules, all, require_homefree, adoption, environment;
     char *python;
-    const char *junit, *sarif, *github, *baseline, *write_baseline, *listed;
+    const char *junit, *sarif, *github, *baseline, *write_baseline, *listed, *root;
     bool fail_on, look_for_linked, fails[HF_RULES_MAX];
     const char **packages; /* with room for all arguments */
     size_t packages_count;
@@ -124,6 +124,10 @@ static const struct hf_argument arguments_table[] = {
                      "say what all objects would do to each other in one process.\n"
                      "A path may also be a Python, whose packages are meant; it is\n"
                      "the default"),
+    HF_VALUE_ARGUMENT("root", root, "PATH",
+                      "the same for another file system: a directory that has one,\n"
+                      "or the tar file of a container's image. Paths are in it; the\n"
+                      "default are all environments there"),
     HF_FLAG_ARGUMENT("require-homefree", require_homefree,
                      "fail for extension modules that allocate elsewhere than\n"
                      "on homefree's heap"),
@@ -187,6 +191,8 @@ static int check(const struct request *request)
         return hf_command_wrong(who, "give at least one file");
     if (request->environment && request->packages_count > 0)
         return hf_command_wrong(who, "--environment takes no --package");
+    if (request->root != NULL && (!request->environment || request->adoption))
+        return hf_command_wrong(who, "--root needs --environment, and takes no --adoption");
     if (request->json + is_stdout(request->junit) + is_stdout(request->sarif) +
             is_stdout(request->github) + is_stdout(request->write_baseline) >
         1)
@@ -264,16 +270,31 @@ static int become_python(struct request *request, const bool *fails)
     return HF_EXIT_FAILED;
 }
 
+static int answer(const struct request *request, struct hf_inspected_wishes *wishes)
+{
+    if (request->root != NULL)
+        wishes->root = open(request->root, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (request->root != NULL && wishes->root < 0) {
+        hf_command_complain(who, "cannot open '%s': %s", request->root, strerror(errno));
+        return HF_EXIT_FAILED;
+    }
+    const int status = hf_inspected_answer(wishes, (int)strtol(request->listed, NULL, 10));
+    if (wishes->root >= 0)
+        close(wishes->root);
+    return status;
+}
+
 static int inspect(struct request *request)
 {
-    const struct hf_inspected_wishes wishes = {
+    struct hf_inspected_wishes wishes = {
+        .root = -1,
         .require_homefree = request->require_homefree || request->look_for_linked,
         .adoption = request->adoption,
         .without_use = request->environment,
     };
     bool fails[HF_RULE_COUNT];
     if (request->listed != NULL)
-        return hf_inspected_answer(&wishes, (int)strtol(request->listed, NULL, 10));
+        return answer(request, &wishes);
     for (size_t i = 0; i < HF_RULE_COUNT; i++)
         fails[i] =
             request->fail_on ? request->fails[i] : hf_rules[i].severity >= HF_SEVERITY_WARNING;

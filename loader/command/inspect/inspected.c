@@ -23,8 +23,7 @@ static int look_at_adoption(const char *path, const struct hf_inspection_files *
                             struct hf_inspection *out)
 {
     struct hf_elf elf;
-    int result = files != NULL && files->open != NULL ? files->open(&elf, path, files->context)
-                                                      : hf_elf_open(&elf, path);
+    int result = hf_inspection_open(&elf, path, files);
     if (result != 0)
         return result;
     result = hf_inspection_look_at_adoption(out, &elf, path);
@@ -264,7 +263,8 @@ static void write_read(struct hf_json *json, const struct hf_inspection *inspect
 int hf_inspected_answer(const struct hf_inspected_wishes *wishes, int contents)
 {
     struct list list = {.contents = contents};
-    const struct hf_inspection_files here = {.without_use = wishes->without_use};
+    const struct hf_inspection_files here = {
+        .without_use = wishes->without_use, .in_root = wishes->root >= 0, .root = wishes->root};
     const struct hf_inspection_files files = {
         .open = open_listed, .context = &list, .without_use = wishes->without_use};
     int status = read_list(&list) ? HF_EXIT_CLEAN : hf_command_out_of_memory(who);

@@ -16,6 +16,7 @@ struct hf_inspected_wishes {
     bool require_homefree; /* hf_inspection_require_homefree() */
     bool adoption;         /* hf_inspection_look_at_adoption() */
     bool without_use;      /* inspection.h */
+    int root;              /* in whose file system objects are, or -1 */
 };
 
 extern const struct hf_rule_table hf_inspect_table;

@@ -6,6 +6,7 @@
 
 #include "loader/command/command.h"
 #include "loader/command/grown.h"
+#include "loader/elf/elf_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -15,7 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <time.h>
 #include <unistd.h>
@@ -289,26 +289,18 @@ static int open_regular(int found)
     return file;
 }
 
-/* <linux/openat2.h>, which is newer than some systems that this is built on. */
-#ifndef SYS_openat2
-#    define SYS_openat2 437
-#endif
-struct how {
-    uint64_t flags, mode, resolve;
-};
-enum { IN_ROOT = 0x10 }; /* RESOLVE_IN_ROOT */
-
 /* By a path below its root, with links that stay there. */
 static int open_in_root(const struct hf_live_process *process, const char *path)
 {
-    const struct how how = {.flags = FIND, .resolve = IN_ROOT};
     if (process->root < 0 || path[0] != '/')
         return -ENOENT;
-    const long file = syscall(SYS_openat2, process->root, path, &how, sizeof how);
+    const int file = hf_open_in_root(process->root, path, FIND);
     /* Linux before 5.6, or a sandbox. */
-    if (file < 0 && (errno == ENOSYS || errno == EPERM) && process->root_is_ours)
+    if ((file == -ENOSYS || file == -EPERM) && process->root_is_ours)
         return open_regular(open(path, FIND));
-    return open_regular((int)file);
+    if (file < 0)
+        errno = -file;
+    return open_regular(file);
 }
 
 int hf_live_open_path(const struct hf_live_process *process, const char *path)

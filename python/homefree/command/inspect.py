@@ -7,6 +7,7 @@ NAME=VALUE:
     file, package   what is inspected, each several times
     self            the command itself, which inspects objects (inspect_objects.py)
     memory          the descriptor of a file in memory, for what archives hold
+    root            the file system that all files are of, if not this one (inspect_root.py)
     python          the Python that knows the distributions
     static_tls      what glibc has for libraries that are loaded late, and how much of it may go to
                     those that could do without; bytes
@@ -43,13 +44,10 @@ def main(words):
         name, _, value = word.partition("=")
         options.setdefault(name, []).append(value)
     inspected = Inspected(options)
-    for path in options.get("file", ()):
-        inspected.take(path)
-    for name in options.get("package", ()):
-        inspected.take_package(name)
-    if inspected.environment and not inspected.given:
-        inspected.take_python(options["python"][0])
-    inspected.end()
+    try:
+        _take(inspected, options)
+    finally:
+        inspected.close()
     status = _status(inspected)
     for path, compose in _forms(options):
         try:
@@ -58,6 +56,18 @@ def main(words):
             complain("homefree inspect", str(error))
             status = _FAILED
     return status
+
+
+def _take(inspected, options):
+    if "root" in options:
+        inspected.enter(options["root"][0])
+    for path in options.get("file", ()):
+        inspected.take(path)
+    for name in options.get("package", ()):
+        inspected.take_package(name)
+    if inspected.environment and not inspected.given:
+        inspected.take_environment()
+    inspected.end()
 
 
 def _forms(options):

@@ -47,14 +47,14 @@ class Reader:
         self._memory = memory
         self._child = None
 
-    def read(self, path, is_tar, wait):
+    def read(self, path, is_tar, wait, directory=None):
         """Reads an archive, and calls wait() ten times a second. Result: members (name, place once
         it is installed, offset, size), and problems (name, why), whose name is empty where they are
-        the whole archive's."""
+        the whole archive's. With a directory it is an image, which is unpacked there."""
         if self._child is None:
             self._start()
         try:
-            os.write(self._questions, json.dumps([path, is_tar]).encode() + b"\n")
+            os.write(self._questions, json.dumps([path, is_tar, directory]).encode() + b"\n")
         except BrokenPipeError:
             return self._died()
         answer = bytearray()
@@ -108,10 +108,17 @@ def _answer(questions, answers, memory):
     with open(questions, "rb") as lines, open(answers, "wb") as out:
         for line in lines:
             _limit(resource.RLIMIT_CPU, time_limits, int(time.process_time()) + SECONDS_MAX)
-            archive = Archive(memory)
-            archive.read(*json.loads(line))
+            path, is_tar, directory = json.loads(line)
+            archive = _image(directory) if directory else Archive(memory)
+            archive.read(path, is_tar)
             out.write(json.dumps([archive.members, archive.problems]).encode() + b"\n")
             out.flush()
+
+
+def _image(directory):
+    from .inspect_image import Image
+
+    return Image(directory)
 
 
 def _limit(what, limits, most):

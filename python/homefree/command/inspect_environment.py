@@ -39,18 +39,22 @@ def judge(inspected):
         file["findings"] = [one for one in file["findings"] if one["severity"] == "error"]
         file["package"] = None
     rules = {rule["rule"]: rule for rule in inspected.rules()}
-    _Together(files, rules, inspected.static_tls).find()
+    glibc = _own_glibc() if inspected.root is None else inspected.root.glibc()
+    # Those that were found in another file system are of Pythons of their own.
+    apart = inspected.root is not None and not inspected.given
+    for together in [group.files for group in inspected.containers] if apart else [files]:
+        together = [file for file in together if file["error"] is None]
+        _Together(together, rules, inspected.static_tls, glibc).find(_Packages(inspected.real))
 
 
 class _Together:
-    def __init__(self, files, rules, static_tls):
-        self._files, self._rules = files, rules
+    def __init__(self, files, rules, static_tls, glibc):
+        self._files, self._rules, self._own_glibc = files, rules, glibc
         # The static TLS that glibc has for what is loaded late; libraries that could do without may
         # take some of it (inspection.h).
         self._tls, self._tls_optional = static_tls
 
-    def find(self):
-        packages = _Packages()
+    def find(self, packages):
         for file in self._files:
             file["package"] = packages.of(file)
         self._glibc()
@@ -68,7 +72,7 @@ class _Together:
     # ---- rules -----------------------------------------------------------------------------------
 
     def _glibc(self):
-        here = _own_glibc()
+        here = self._own_glibc
         for file in self._files if here is not None else ():
             needed = file["glibc_needed"]
             if needed is not None and _version(needed) > _version(here):
@@ -170,7 +174,8 @@ def _own_glibc():
 class _Packages:
     """Which distribution a file is of, by the RECORD that lists it."""
 
-    def __init__(self):
+    def __init__(self, real):
+        self._real = real
         self._known = {}  # by directory that has distributions: {path: name}; {} for others
 
     def of(self, file):
@@ -180,28 +185,27 @@ class _Packages:
         while directory != (directory := os.path.dirname(directory)):
             listed = self._known.get(directory)
             if listed is None:
-                listed = self._known[directory] = _listed(directory)
+                listed = self._known[directory] = self._listed(directory)
             if path in listed:
                 return listed[path]
         return None
 
-
-def _listed(directory):
-    listed = {}
-    try:
-        names = [name for name in os.listdir(directory) if name.endswith(".dist-info")]
-    except OSError:
-        return listed
-    for name in names:
+    def _listed(self, directory):
+        listed = {}
         try:
-            lines = _record(os.path.join(directory, name, "RECORD"))
-            for row in csv.reader(line for line in lines if ".so" in line):
-                if row:
-                    path = os.path.normpath(os.path.join(directory, row[0]))
-                    listed[path] = name.partition("-")[0]
-        except (OSError, ValueError, csv.Error):
-            continue
-    return listed
+            names = [name for name in os.listdir(directory) if name.endswith(".dist-info")]
+        except OSError:
+            return listed
+        for name in names:
+            try:
+                lines = _record(self._real(os.path.join(directory, name, "RECORD")))
+                for row in csv.reader(line for line in lines if ".so" in line):
+                    if row:
+                        path = os.path.normpath(os.path.join(directory, row[0]))
+                        listed[path] = name.partition("-")[0]
+            except (OSError, ValueError, csv.Error):
+                continue
+        return listed
 
 
 def _record(path):

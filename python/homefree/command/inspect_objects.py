@@ -71,7 +71,7 @@ class Inspected:
             self._known = None if "write-baseline" in options else known
         self._asked = [f"--{name}" for name in _ASKED if name in options]
         self._cache = None
-        if self.environment:
+        if self.environment and "root" not in options:
             from .inspect_cache import Cache
 
             self._cache = Cache(self._command, self._asked)
@@ -80,6 +80,7 @@ class Inspected:
         self._reader = None
         self._kernels = set()
         self._met = set()
+        self.root = None  # whose files these are, if not this system's
 
     def groups(self):
         return [self.loose, *self.containers] if self.loose.files else self.containers
@@ -105,17 +106,48 @@ class Inspected:
         """The table of rules, as the command prints it."""
         return asked.rules(self._command, "inspect")
 
+    # ---- another file system -----------------------------------------------------------------
+
+    def enter(self, path):
+        """Takes a file system that is not this one for all that is given from now on."""
+        from .inspect_root import Root
+
+        self.root = Root(path)
+        if self.root.image:
+            for why in self.root.unpack(self._archives(), lambda: self._reading(path)):
+                self._fail(self._contain("image", path), path, why)
+        self._asked += ["--root", self.root.directory or "/"]
+
+    def real(self, path):
+        """The path of what a link leads to."""
+        return path if self.root is None else self.root.resolve(self.root.inside(path))
+
+    def _show(self):
+        """Gives files the names that they have in the other file system."""
+        for file in self.files:
+            file["path"] = self.root.shown(file["path"])
+            file["container"] = file["container"] and self.root.shown(file["container"])
+            for library in file.get("libraries", ()):
+                library["path"] = library["path"] and self.root.shown(
+                    self.root.directory + library["path"]
+                )
+        for group in self.containers:
+            group.name, group.directory = map(self.root.shown, (group.name, group.directory))
+
     # ---- what was given ----------------------------------------------------------------------
 
     def take(self, path):
         """A shared object, the shared objects in a directory, or those in an archive."""
+        if self.root is not None:
+            path = f"{self.root.directory}/{path}"
         try:
+            path = self.real(path)
             status = os.stat(path)
         except OSError:
             self._add(self.loose, path)
             return
         start = _magic(path)
-        if self.environment and _is_program(path, status, start):
+        if self.environment and self.root is None and _is_program(path, status, start):
             self.take_python(path)
         elif stat.S_ISDIR(status.st_mode):
             self._kernels = _kernels() - {status.st_dev}
@@ -141,6 +173,14 @@ class Inspected:
         except Failure as error:
             self._fail(group, name, str(error))
 
+    def take_environment(self):
+        """What is meant if nothing is given."""
+        if self.root is None:
+            self.take_python(self._python)
+        else:
+            for directory in self.root.environments():
+                self._take_directory(directory)
+
     def take_python(self, python):
         """The shared objects of a Python's packages and of its own modules."""
         from . import inspect_package
@@ -154,20 +194,27 @@ class Inspected:
     def end(self):
         self._flush()
         self._progress.end()
-        if self._reader is not None:
-            self._reader.end()
         if self._cache is not None:
             self._cache.end()
         if self.environment:
             from . import inspect_environment
 
             inspect_environment.judge(self)
+        if self.root is not None:
+            self._show()
         if self._baseline:
             from . import inspect_baseline
 
             self.outdated = inspect_baseline.mark(self.files, self.directories(), self._known)
         for group in self.groups():
             group.found = sum(map(self.matters, group.files))
+
+    def close(self):
+        """Required, whatever has happened."""
+        if self._reader is not None:
+            self._reader.end()
+        if self.root is not None:
+            self.root.end()
 
     def directories(self):
         """Of each container's name, where its files are."""
@@ -184,6 +231,7 @@ class Inspected:
         while self.environment and links:
             path = links.pop()
             try:
+                path = self.real(path)
                 status = os.stat(path)
                 if stat.S_ISREG(status.st_mode):
                     self._take_contained(group, path)
@@ -198,7 +246,8 @@ class Inspected:
             for path, entry in stack[-1]:
                 try:
                     if entry is None or self._is_directory(entry):
-                        stack.append(iter(_sorted(path)))
+                        entries = _sorted(path)
+                        stack.append(iter(_newest(entries) if self.environment else entries))
                         break
                     if entry.is_symlink():
                         links.append(path)
@@ -245,15 +294,8 @@ class Inspected:
     def _take_archive(self, path):
         self._flush()
         group = self._contain("archive", path)
-
-        def wait():
-            self._progress.show(f"{len(self.files)} objects, reading {path}")
-
-        if self._reader is None:
-            from .inspect_archive import Reader
-
-            self._reader = Reader(self._memory)
-        members, problems = self._reader.read(path, path.lower().endswith(_TARS), wait)
+        is_tar = path.lower().endswith(_TARS)
+        members, problems = self._archives().read(path, is_tar, lambda: self._reading(path))
         for name, why in problems:
             self._fail(group, f"{path}!/{name}" if name else path, why, name or None)
         members.sort(key=lambda member: _encoded(member[1]))
@@ -263,6 +305,16 @@ class Inspected:
             [(_encoded(_ROOT + place), b"%d" % at, b"%d" % size) for _, place, at, size in members],
             [name for name, _, _, _ in members],
         )
+
+    def _archives(self):
+        if self._reader is None:
+            from .inspect_archive import Reader
+
+            self._reader = Reader(self._memory)
+        return self._reader
+
+    def _reading(self, path):
+        self._progress.show(f"{len(self.files)} objects, reading {path}")
 
     # ---- inspecting --------------------------------------------------------------------------
 
@@ -281,7 +333,8 @@ class Inspected:
             group = self._pending[0][0]
             paths = [path for _, path in self._pending]
             self._pending = []
-            self._inspect(group, paths, [(os.fsencode(path), b"", b"") for path in paths])
+            inside = paths if self.root is None else map(self.root.inside, paths)
+            self._inspect(group, paths, [(os.fsencode(path), b"", b"") for path in inside])
 
     def _inspect(self, group, paths, objects, names=None):
         """objects: what the command lists; names: of an archive's members."""
@@ -331,7 +384,8 @@ class Inspected:
 
     def _fail(self, group, path, why, member=None):
         self._progress.end()
-        complain(_WHO, f"cannot inspect '{path}': {why}")
+        shown = path if self.root is None else self.root.shown(path)
+        complain(_WHO, f"cannot inspect '{shown}': {why}")
         container = group.name if group is not self.loose else None
         self._keep(group, {"path": path, "container": container, "member": member, "error": why})
 
@@ -380,6 +434,28 @@ def _sorted(directory):
     with os.scandir(directory) as entries:
         found = sorted(entries, key=lambda entry: os.fsencode(entry.name))
     return [(entry.path, entry) for entry in found]
+
+
+def _newest(entries):
+    """Without wheels that are not installed together with another one that is there: of the same
+    distribution for the same platform, those of older versions and for older Pythons."""
+    newest = {}
+    for path, entry in entries:
+        parts = entry.name.split("-")
+        if entry.name.endswith(".whl") and len(parts) > 4:
+            of = parts[0].lower(), parts[-1]
+            newest[of] = max(newest.get(of, path), path, key=_in_order)
+    wheels = set(newest.values())
+    return [
+        (path, entry)
+        for path, entry in entries
+        if path in wheels or not entry.name.endswith(".whl") or entry.name.count("-") < 4
+    ]
+
+
+def _in_order(name):
+    """A key by which version 10 comes behind version 9."""
+    return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name)]
 
 
 def _kernels():

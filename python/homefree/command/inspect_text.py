@@ -21,8 +21,8 @@ _NAME_MAX = 60  # a mangled name can fill a screen
 def text(inspected, whole):
     """The text of an Inspected; whole: with clean objects, and every object by itself."""
     page = Page()
-    one = inspected.given == 1 and inspected.containers
-    base = inspected.containers[0].directory if one else _here()
+    one = len(inspected.containers) == 1 if inspected.root is not None else inspected.given == 1
+    base = inspected.containers[0].directory if one and inspected.containers else _here()
     shown = [
         file
         for file in inspected.files

@@ -168,6 +168,23 @@ class Given(Environment):
         self.assertEqual([file["package"] for file in files], ["alpha", "beta"])
         self.assertIn("several-allocators", str(files))
 
+    def test_a_directory_of_wheels(self):
+        """Of those that cannot be installed together the newest."""
+        one = self.library("one.so", JEMALLOC)
+        two = self.library("two.so", MIMALLOC)
+        for name, member in {
+            "alpha-9.0-cp39-cp39-linux_x86_64.whl": one,
+            "alpha-10.0-cp39-cp39-linux_x86_64.whl": one,
+            "alpha-10.0-cp310-cp310-linux_x86_64.whl": two,
+            "other.whl": one,
+        }.items():
+            self.wheel(f"wheels/{name}", {f"{name}.so": member})
+        found = self.found(self.directory / "wheels", status=0)
+        self.assertEqual(
+            sorted(found["several-allocators"]),
+            ["alpha-10.0-cp310-cp310-linux_x86_64.whl.so", "other.whl.so"],
+        )
+
     def test_a_python(self):
         program = self.file("python", f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
         program.chmod(0o755)
