@@ -70,17 +70,17 @@ struct hf_elf {
     struct hf_elf_part parts[HF_ELF_PART_COUNT];
 };
 
+/* Opens a path, with flags of open(2), in the file system below a directory, in which links stay.
+ * Returns a descriptor, or a negative errno: -ENOSYS from Linux before 5.6. */
+int hf_open_in_root(int root, const char *path, int flags);
+
 /*
  * Opens a file. Refuses a FIFO or device without waiting for it. hf_elf_close() is required after
  * success and harmless after failure.
  */
 int hf_elf_open(struct hf_elf *elf, const char *path);
 
-/* Opens a path, with flags of open(2), in the file system below a directory, in which links stay.
- * Returns a descriptor, or a negative errno: -ENOSYS from Linux before 5.6. */
-int hf_open_in_root(int root, const char *path, int flags);
-
-/* hf_elf_open() of a path as hf_open_in_root() has it. */
+/* The same for a path of the file system below a directory, in which links stay. */
 int hf_elf_open_in_root(struct hf_elf *elf, int root, const char *path);
 
 /* The same for a descriptor, which is duplicated; its file position is neither used nor moved. */

@@ -10,6 +10,7 @@ import importlib
 import os
 
 FAILED = 3
+_SAID_MAX = 500
 
 
 class Failure(Exception):
@@ -42,6 +43,12 @@ def _status(who, main, words):
         _end_by("SIGINT")
     except BrokenPipeError:  # nobody reads the result
         _end_by("SIGPIPE")
+    except Exception as error:  # a mistake of homefree's own
+        import traceback
+
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        said = f"{type(error).__name__}: {error}"[:_SAID_MAX]
+        why = f"internal error in {os.path.basename(where.filename)}:{where.lineno}: {said}"
     complain(who, why)
     return FAILED
 

@@ -12,6 +12,7 @@ import sys
 import unittest
 import zipfile
 from pathlib import Path
+from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "support"))
 from subcommand import Subcommand, SubcommandTest  # noqa: E402
@@ -33,10 +34,32 @@ _built = {}
 inspect = Subcommand(HOMEFREE, "inspect")
 
 
+# A Python that does something before the command begins.
+PYTHON = """#!{}
+import sys
+start, *sys.argv = sys.argv[sys.argv.index("-c") + 1:]
+sys.argv.insert(0, "-c")
+sys.path.append(sys.argv[3])
+{}
+exec(start)
+"""
+
+
 class InspectTest(SubcommandTest):
     """Gives each test a directory and a compiler."""
 
     command = inspect
+
+    def set(self, variable, value):
+        patch = mock.patch.dict(os.environ, {variable: str(value)})
+        patch.start()
+        self.addCleanup(patch.stop)
+
+    def prepare(self, statements):
+        """Has the command's part in Python begin with these."""
+        python = self.file("prepared", PYTHON.format(sys.executable, statements))
+        python.chmod(0o755)
+        self.set("HOMEFREE_PYTHON", python)
 
     def file(self, name, content):
         path = self.directory / name

@@ -138,6 +138,16 @@ class Output(InspectTest):
         self.assertNotIn(b"\x1b", missing.stderr)
         self.assertEqual(missing.stderr.count(b"\n"), 1)
 
+    def test_a_mistake_of_its_own(self):
+        """One line, and a status that is no finding's."""
+        self.prepare("from command import inspect_text; inspect_text.text = lambda *_: 1 / 0")
+        done = inspect(self.build("it.so"))
+        self.assertEqual((done.returncode, done.stdout), (3, b""))
+        self.assertRegex(
+            done.stderr.decode(),
+            r"\Ahomefree inspect: internal error in prepared:\d+: ZeroDivisionError: .*\n\Z",
+        )
+
     def test_the_document_has_a_version(self):
         document = self.document(self.found(), status=1)
         self.assertEqual(document["homefree"]["document"], "inspect")

@@ -30,16 +30,6 @@ from command import inspect_package
 inspect_package._PATIENCE = 0.1
 inspect_package.directories(sys.argv[2])
 """
-# A Python for which no file is too young to be kept.
-SETTLED = """#!{}
-import sys
-start, *sys.argv = sys.argv[sys.argv.index("-c") + 1:]
-sys.argv.insert(0, "-c")
-sys.path.append(sys.argv[3])
-from command import inspect_cache
-inspect_cache._RECENT = -1 << 60
-exec(start)
-"""
 USER = "int number(void), x(void); int x(void) { return number(); }"
 
 
@@ -58,11 +48,6 @@ class Environment(InspectTest):
         self.site = self.directory / "site-packages"
         self.cache = self.directory / "cache"
         self.set("XDG_CACHE_HOME", self.cache)
-
-    def set(self, variable, value):
-        patch = mock.patch.dict(os.environ, {variable: str(value)})
-        patch.start()
-        self.addCleanup(patch.stop)
 
     def found(self, *paths, status):
         """{rule: {file: message}}"""
@@ -296,9 +281,8 @@ class Links(Environment):
 class Cache(Environment):
     def setUp(self):
         super().setUp()
-        python = self.file("settled", SETTLED.format(sys.executable))
-        python.chmod(0o755)
-        self.set("HOMEFREE_PYTHON", python)
+        # No file is too young to be kept.
+        self.prepare("from command import inspect_cache; inspect_cache._RECENT = -1 << 60")
         self.one = self.library("one.so", JEMALLOC)
         self.library("two.so", JEMALLOC, "-Wl,-rpath,$ORIGIN", "-Wl,--no-as-needed", str(self.one))
 

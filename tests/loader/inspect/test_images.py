@@ -12,7 +12,6 @@ import os
 import sys
 import tarfile
 import tempfile
-from unittest import mock
 
 from command import HOMEFREE, MODULE, InspectTest, inspect, main
 
@@ -41,9 +40,7 @@ class RootTest(InspectTest):
         self.module_bytes = self.module("it.so", JEMALLOC, script=None).read_bytes()
         self.temporary = self.directory / "temporary"
         self.temporary.mkdir()
-        patch = mock.patch.dict(os.environ, TMPDIR=str(self.temporary))
-        patch.start()
-        self.addCleanup(patch.stop)
+        self.set("TMPDIR", self.temporary)
 
     def objects(self, root, *paths, status=0):
         """The names of the objects, as they are shown."""
