@@ -28,6 +28,7 @@ _RUNTIMES = {
     "oneTBB": re.compile(r"libtbb\.so"),
 }
 _RECORD_MOST = 64 << 20
+_STACKS_REFUSED = 2, 41  # by this glibc and later ones
 _LLVMS_OPENMP = re.compile(r"lib(omp|omp5|iomp5)\.so")
 
 
@@ -35,16 +36,30 @@ def judge(inspected):
     """Gives each object of an Inspected what is found of it and others, in place of what may be
     true of it alone: of that, errors stay."""
     files = [file for file in inspected.files if file["error"] is None]
-    for file in files:
-        file["findings"] = [one for one in file["findings"] if one["severity"] == "error"]
-        file["package"] = None
     rules = {rule["rule"]: rule for rule in inspected.rules()}
     glibc = _own_glibc() if inspected.root is None else inspected.root.glibc()
+    for file in files:
+        file["findings"] = [*_alone(file["findings"], glibc, rules)]
+        file["package"] = None
     # Those that were found in another file system are of Pythons of their own.
     apart = inspected.root is not None and not inspected.given
     for together in [group.files for group in inspected.containers] if apart else [files]:
         together = [file for file in together if file["error"] is None]
         _Together(together, rules, inspected.static_tls, glibc).find(_Packages(inspected.real))
+
+
+def _alone(findings, glibc, rules):
+    """What is true of an object alone and hinders it here."""
+    for finding in findings:
+        if finding["severity"] == "error":
+            yield finding
+        elif finding["rule"] == "executable-stack":
+            refused = glibc is not None and _version(glibc) >= _STACKS_REFUSED
+            yield finding if refused else {**finding, **_told(rules["executable-stacks"])}
+
+
+def _told(rule):
+    return {key: rule[key] for key in ("rule", "severity", "remedy", "help")}
 
 
 class _Together:
@@ -65,9 +80,8 @@ class _Together:
         self._sonames()
 
     def _add(self, rule, file, message):
-        text = self._rules[rule]
-        told = {key: text[key] for key in ("rule", "severity", "remedy", "help")}
-        file["findings"].append({**told, "message": message, "count": 0, "names": []})
+        told = {"message": message, "count": 0, "names": []}
+        file["findings"].append({**_told(self._rules[rule]), **told})
 
     # ---- rules -----------------------------------------------------------------------------------
 

@@ -124,6 +124,17 @@ class Rules(Environment):
         self.assertEqual(set(found), {"same-soname"})
         self.assertIn("one of 2 files with the soname libshared.so.1", str(found))
 
+    def test_executable_stacks(self):
+        """Which glibc refuses from 2.41 on."""
+        self.library("one.so", MODULE, "-Wl,-z,execstack")
+        for version, status, rule in (
+            ("2.40", 0, "executable-stacks"),
+            ("2.41", 1, "executable-stack"),
+        ):
+            self.prepare(f"import os; os.confstr = lambda _: 'glibc {version}'")
+            found = self.found(status=status)
+            self.assertEqual(found, {rule: {"one.so": "it asks for an executable stack"}})
+
     def test_glibc(self):
         nodes = "GLIBC_2.17 { local: *; }; GLIBC_9.7 { global: number; };"
         bare = "-nostdlib", "-Wl,-soname,libc.so.6"
