@@ -14,6 +14,10 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "python" / "homefree"))
+sys.dont_write_bytecode = True
+from command import doctor_log, page  # noqa: E402
+
 PAGE = "docs/findings.md"
 TABLES = {
     "inspect": ("loader/inspect/rules.def", "HF_RULE"),
@@ -38,9 +42,6 @@ def rows(path, macro):
 
 def said_in_logs():
     """{rule: [(what a line contains, who says it)]}"""
-    sys.path.insert(0, str(ROOT / "python" / "homefree"))
-    from command import doctor_log
-
     said = {}
     for rule, who, text in doctor_log._FORMS:
         said.setdefault(rule, []).append((text.decode(), who))
@@ -89,11 +90,8 @@ def _escaped(text):
     return re.sub(r"([<>*_|\[\]])", r"\\\1", text)
 
 
-def page():
+def installed():
     """The installed page."""
-    sys.path.insert(0, str(ROOT / "python" / "homefree"))
-    from command.page import fill
-
     body, escape = [], html.escape
     for one in findings():
         body.append(f'<h2 id="{one.anchor}"><a href="#{one.anchor}">{one.title}</a></h2>')
@@ -105,10 +103,10 @@ def page():
         body.extend(f"<p>Without homefree: {escape(text)}</p>" for text in one.without)
         body.append(f"<p>What to do: {escape(one.remedy)}</p>")
     template = ROOT / "docs/findings.html"
-    return fill(template, {"FINDINGS": "\n".join(body).encode()})
+    return page.fill(template, {"FINDINGS": "\n".join(body).encode()})
 
 
 if __name__ == "__main__":
     if len(sys.argv) != 2:
         sys.exit("usage: findings.py FILE")
-    Path(sys.argv[1]).write_bytes(page())
+    Path(sys.argv[1]).write_bytes(installed())

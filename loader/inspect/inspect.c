@@ -360,17 +360,6 @@ static int inspect_other_machine(const char *path, const char *why, struct hf_in
     return gather.out_of_memory ? fail(out, -ENOMEM, NULL) : 0;
 }
 
-int hf_inspection_open(struct hf_elf *elf, const char *path,
-                       const struct hf_inspection_files *files)
-{
-    static const char inside[] = HF_INSPECTION_ROOT;
-    if (files != NULL && files->open != NULL && strncmp(path, inside, sizeof inside - 1) == 0)
-        return files->open(elf, path, files->context);
-    if (files == NULL || !files->in_root)
-        return hf_elf_open(elf, path);
-    return hf_elf_open_in_root(elf, files->root, path);
-}
-
 int hf_inspect_among(const char *path, const struct hf_inspection_files *files,
                      struct hf_inspection *out)
 {

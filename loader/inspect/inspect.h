@@ -33,10 +33,6 @@ int hf_inspect_elf(struct hf_elf *elf, const char *path, struct hf_inspection *o
 int hf_inspect_among(const char *path, const struct hf_inspection_files *files,
                      struct hf_inspection *out);
 
-/* Opens a path as hf_elf_open() does, but where `files` says; NULL: in the file system. */
-int hf_inspection_open(struct hf_elf *elf, const char *path,
-                       const struct hf_inspection_files *files);
-
 /* Whether the file contains an allocator or imports functions that hand out or take back memory. */
 bool hf_inspection_allocates(const struct hf_inspection *inspection);
 

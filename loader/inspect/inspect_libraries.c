@@ -9,7 +9,6 @@
  * Owns: the set of names, and the contents of the cache file during a search. Nothing is guessed: a
  * library that is not found stays unknown. One thread for each inspection.
  */
-#include "loader/inspect/inspect.h"
 #include "loader/inspect/inspect_parts.h"
 
 #include "loader/elf/origin.h"

@@ -87,6 +87,10 @@ struct hf_inspection_files {
     bool without_use;
 };
 
+/* Opens a path as hf_elf_open() does, but where `files` says; NULL: in the file system. */
+int hf_inspection_open(struct hf_elf *elf, const char *path,
+                       const struct hf_inspection_files *files);
+
 struct hf_inspection {
     const char *why; /* after a failure: one line; a static string */
     const char *path;

@@ -14,18 +14,13 @@ are neither records nor what belongs to them.
 State: none. One thread.
 """
 
-from . import asked, doctor_findings, doctor_record, doctor_text, findings, output
-from .start import complain
+from . import asked, doctor_findings, doctor_record, doctor_text, findings, output, start
 
 _WHO = "homefree doctor"
-_FINDINGS, _FAILED = 1, 3
 
 
 def main(words):
-    options = {}
-    for word in words:
-        name, _, value = word.partition("=")
-        options.setdefault(name, []).append(value)
+    options = start.options(words)
     command = options["self"][0]
     rules = {rule["rule"]: rule for rule in asked.rules(command, "doctor")}
     of_crash = not {"log", "core", "crash"}.isdisjoint(options)
@@ -42,27 +37,12 @@ def main(words):
     elif summary["processes"] or of_crash:
         output.write(path, doctor_text.text(document, path, "all" in options))
     if summary["failed"]:
-        return _FAILED
-    return _FINDINGS if summary["errors"] + summary["warnings"] else 0
-
-
-def _head(options):
-    return {
-        "homefree": {
-            "version": options["version"][0],
-            "document": "doctor",
-            "format": int(options["format"][0]),
-        }
-    }
+        return start.FAILED
+    return start.FINDINGS if summary["errors"] + summary["warnings"] else 0
 
 
 def _summary(processes, failed, found):
-    severities = [each["severity"] for each in found]
-    return {
-        "processes": processes,
-        "failed": failed,
-        **{f"{each}s": severities.count(each) for each in findings.SEVERITIES},
-    }
+    return {"processes": processes, "failed": failed, **findings.counts(found)}
 
 
 def _of_log(options, rules):
@@ -71,7 +51,7 @@ def _of_log(options, rules):
     facts, found = doctor_log.read(options["log"][0])
     found = [{**_finding(each, rules[each["rule"]]), "line": each["line"]} for each in found]
     return {
-        **_head(options),
+        **output.head(options, "doctor"),
         "log": {**facts, "findings": found},
         "processes": [],
         "summary": _summary(0, 0, found),
@@ -92,7 +72,7 @@ def _of_core(options, command, rules):
 
 
 def _document(options, command, rules):
-    document = _head(options)
+    document = output.head(options, "doctor")
     ran = "argument" in options
     if ran:
         document["command"] = _ending(options)
@@ -103,7 +83,7 @@ def _document(options, command, rules):
             record = doctor_record.read(data)
         except doctor_record.Unreadable as why:
             failed += 1
-            complain(_WHO, f"cannot read the record of {whose}: {why}")
+            start.complain(_WHO, f"cannot read the record of {whose}: {why}")
             continue
         if ran and not signal and record.moment == "signal":
             signal = record.signal

@@ -17,10 +17,9 @@ import re
 import stat
 import struct
 
-from .start import Failure, complain
+from .start import FINDINGS, Failure, complain
 
 _WHO = "homefree exports"
-_FINDINGS = 1
 _ELF = b"\x7fELF"
 _IDENT = 16
 _BITCODE = b"BC\xc0\xde", b"\xde\xc0\x17\x0b"
@@ -79,7 +78,7 @@ def main(words):
         line += [f"--found={name}" for name in dict.fromkeys(seen.functions[before:])]
     if not seen.functions:
         complain(_WHO, _nothing(seen))
-        return _FINDINGS
+        return FINDINGS
     try:
         os.execv(command, line)
     except OSError as error:

@@ -6,6 +6,12 @@ from .terminal import clean
 SEVERITIES = "error", "warning", "note"
 
 
+def counts(found):
+    """How many there are of each severity, as a document's summary says it."""
+    severities = [finding["severity"] for finding in found]
+    return {f"{severity}s": severities.count(severity) for severity in SEVERITIES}
+
+
 def worst_first(findings):
     return sorted(findings, key=lambda finding: SEVERITIES.index(finding["severity"]))
 

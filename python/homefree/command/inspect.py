@@ -24,12 +24,9 @@ State: none. One thread.
 
 import importlib
 
-from . import inspect_text, output
+from . import findings, inspect_text, output, start
 from .inspect_objects import Inspected
-from .start import Failure, complain
 
-_FINDINGS = 1
-_FAILED = 3
 _FORMS = {
     "junit": "inspect_junit",
     "sarif": "inspect_sarif",
@@ -39,10 +36,7 @@ _FORMS = {
 
 
 def main(words):
-    options = {}
-    for word in words:
-        name, _, value = word.partition("=")
-        options.setdefault(name, []).append(value)
+    options = start.options(words)
     inspected = Inspected(options)
     try:
         _take(inspected, options)
@@ -52,9 +46,9 @@ def main(words):
     for path, compose in _forms(options):
         try:
             output.write(path, compose(inspected))
-        except Failure as error:
-            complain("homefree inspect", str(error))
-            status = _FAILED
+        except start.Failure as error:
+            start.complain("homefree inspect", str(error))
+            status = start.FAILED
     return status
 
 
@@ -83,26 +77,21 @@ def _forms(options):
 
 def _status(inspected):
     if any(file["error"] is not None for file in inspected.files):
-        return _FAILED
+        return start.FAILED
     if not inspected.files:
-        complain("homefree inspect", "nothing was inspected: what was given has no shared objects")
-        return _FAILED
-    return _FINDINGS if any(map(inspected.fails, inspected.files)) else 0
+        start.complain(
+            "homefree inspect", "nothing was inspected: what was given has no shared objects"
+        )
+        return start.FAILED
+    return start.FINDINGS if any(map(inspected.fails, inspected.files)) else 0
 
 
 def _document(inspected):
     """The document that the command writes by itself for files alone (inspected.c)."""
-    totals = dict.fromkeys(("error", "warning", "note"), 0)
-    for file in inspected.files:
-        for finding in file.get("findings", ()):
-            totals[finding["severity"]] += 1
+    found = [finding for file in inspected.files for finding in file.get("findings", ())]
     return output.document(
         {
-            "homefree": {
-                "version": inspected.version,
-                "document": "inspect",
-                "format": inspected.format,
-            },
+            **output.head(inspected.options, "inspect"),
             "files": inspected.files,
             "containers": [
                 {
@@ -118,7 +107,7 @@ def _document(inspected):
             "summary": {
                 "files": len(inspected.files),
                 "failed": sum(file["error"] is not None for file in inspected.files),
-                **{f"{severity}s": count for severity, count in totals.items()},
+                **findings.counts(found),
             },
         }
     )

@@ -49,8 +49,7 @@ class Inspected:
     """files: the document's, in the order in which they were found."""
 
     def __init__(self, options):
-        self.version = options["version"][0]
-        self.format = int(options["format"][0])
+        self.options = options
         self.given = len(options.get("file", [])) + len(options.get("package", []))
         self.environment = "environment" in options
         self.static_tls = tuple(map(int, options.get("static_tls", ["0 0"])[0].split()))

@@ -19,6 +19,7 @@ def compose(inspected):
 
 
 def _document(inspected):
+    version = inspected.options["version"][0]
     rules = inspected.rules()
     index = {rule["rule"]: number for number, rule in enumerate(rules)}
     return {
@@ -30,8 +31,8 @@ def _document(inspected):
                 "tool": {
                     "driver": {
                         "name": "homefree inspect",
-                        "version": inspected.version,
-                        "semanticVersion": inspected.version,
+                        "version": version,
+                        "semanticVersion": version,
                         "rules": [_rule(rule) for rule in rules],
                     }
                 },

@@ -15,6 +15,12 @@ from .start import Failure
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
+def head(options, name):
+    """What a document of the command's begins with. options: `version` and `format`."""
+    version, form = options["version"][0], int(options["format"][0])
+    return {"homefree": {"version": version, "document": name, "format": form}}
+
+
 def document(what):
     """A JSON document, as bytes. What was no text is U+FFFD."""
     text = json.dumps(what, indent=2, ensure_ascii=False)

@@ -9,7 +9,7 @@ import gc
 import importlib
 import os
 
-FAILED = 3
+FINDINGS, FAILED = 1, 3  # exit statuses
 _SAID_MAX = 500
 
 
@@ -20,6 +20,15 @@ class Failure(Exception):
 def find(part):
     """The function main() of a module. It gets a list of words and returns an exit status."""
     return importlib.import_module(f".{part}", __package__).main
+
+
+def options(words):
+    """The values of each name, of words NAME=VALUE."""
+    found = {}
+    for word in words:
+        name, _, value = word.partition("=")
+        found.setdefault(name, []).append(value)
+    return found
 
 
 def run(who, main, words):
