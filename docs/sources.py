@@ -36,7 +36,7 @@ MANUALS = [
     ("homefree", "loader/command/homefree.1", True),
     ("homefree-run", "loader/command/run/homefree-run.1", False),
     ("homefree-report", "loader/command/homefree-report.1", True),
-    ("homefree-inspect", "loader/command/inspect/homefree-inspect.1", False),
+    ("homefree-inspect", "loader/command/homefree-inspect.1", True),
     ("homefree-memory", "loader/command/memory/homefree-memory.1", False),
     ("homefree-doctor", "loader/command/homefree-doctor.1", True),
     ("homefree-test", "loader/command/test/homefree-test.1", False),

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * manual.c - run by the build: copies a manual page to stdout and replaces the lines `.\"
- * @OPTIONS@`, `.\" @DOCTOR@` and `.\" @REPORT@` with the contents of alloc/base/options.def,
- * loader/record/process_record.def and alloc/diagnose/report_rules.def, so that pages and program
- * agree.
+ * @OPTIONS@`, `.\" @INSPECT@`, `.\" @DOCTOR@` and `.\" @REPORT@` with the contents of
+ * alloc/base/options.def, loader/inspect/rules.def, loader/record/process_record.def and
+ * alloc/diagnose/report_rules.def, so that pages and program agree.
  *
  * Usage: manual PAGE
  */
@@ -15,6 +15,13 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+
+static const struct hf_rule_text inspect_rules[] = {
+#define HF_RULE(id, name, severity, explanation, remedy) \
+    {name, HF_SEVERITY_##severity, explanation, remedy},
+#include "loader/inspect/rules.def"
+#undef HF_RULE
+};
 
 static const struct hf_rule_text doctor_rules[] = {
 #define HF_DOCTOR_RULE(id, name, severity, explanation, remedy) \
@@ -82,6 +89,11 @@ static void print_rules(const struct hf_rule_text *rules, size_t count)
     }
 }
 
+static void print_inspect_rules(void)
+{
+    print_rules(inspect_rules, sizeof inspect_rules / sizeof inspect_rules[0]);
+}
+
 static void print_doctor_rules(void)
 {
     print_rules(doctor_rules, sizeof doctor_rules / sizeof doctor_rules[0]);
@@ -98,6 +110,7 @@ int main(int count, char **arguments)
         const char *mark;
         void (*print)(void);
     } tables[] = {{".\\\" @OPTIONS@\n", print_options},
+                  {".\\\" @INSPECT@\n", print_inspect_rules},
                   {".\\\" @DOCTOR@\n", print_doctor_rules},
                   {".\\\" @REPORT@\n", print_report_rules}};
     const size_t tables_count = sizeof tables / sizeof tables[0];

@@ -14,7 +14,6 @@ from urllib.parse import unquote, urlparse
 from command import HOMEFREE, MODULE, MORE, ONLY_INIT, InspectTest, inspect, main
 
 ROOT = Path(__file__).parents[3]
-MANUAL = ROOT / "loader/command/inspect/homefree-inspect.1"
 DOCUMENT = ROOT / "docs/findings.md"
 
 
@@ -156,17 +155,15 @@ class Output(InspectTest):
 
 
 class Rules(InspectTest):
-    def test_listed_explained_and_in_the_manual(self):
+    def test_listed_and_explained(self):
         done = inspect("--rules", "--json")
         self.assertEqual(done.returncode, 0)
         rules = json.loads(done.stdout)["rules"]
         self.assertGreater(len(rules), 9)
-        manual = MANUAL.read_text()
         table = inspect("--rules").stdout.decode()
         for rule in rules:
             with self.subTest(rule["rule"]):
                 self.assertIn(f"{rule['rule']} ({rule['severity']})\n", table)
-                self.assertIn(f".It Li {rule['rule']} Pq {rule['severity']}", manual)
                 for key in "explanation", "remedy":
                     self.assertIn(rule[key], table)
 
