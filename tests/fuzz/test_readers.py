@@ -33,6 +33,8 @@ from homefree.command import (
     doctor_record,
     doctor_text,
     inspect_archive,
+    inspect_baseline,
+    inspect_image,
     output,
     report_compare,
     report_text,
@@ -276,6 +278,78 @@ class Readers(unittest.TestCase):
         self.read_archive(content, is_tar)
 
     # ---- the cache of homefree.extension ----
+
+    IMAGE_KINDS = (
+        tarfile.REGTYPE,
+        tarfile.DIRTYPE,
+        tarfile.SYMTYPE,
+        tarfile.LNKTYPE,
+        tarfile.CHRTYPE,
+        tarfile.GNUTYPE_SPARSE,
+    )
+    image_names = st.lists(
+        st.sampled_from(["a", "b", "..", ".", "", ".wh.a", ".wh..wh..opq", "dev", "c.so"]),
+        min_size=1,
+        max_size=4,
+    ).map("/".join)
+
+    @given(
+        st.lists(st.tuples(st.sampled_from(IMAGE_KINDS), image_names, image_names), max_size=12),
+        st.booleans(),
+        st.lists(st.tuples(st.integers(0), st.integers(0, 255)), max_size=3),
+    )
+    def test_image(self, members, saved, changes):
+        """Whatever an image has, what is written stays below the directory."""
+        layer = io.BytesIO()
+        with tarfile.open(fileobj=layer, mode="w") as archive:
+            for kind, name, target in members:
+                member = tarfile.TarInfo(name)
+                member.type, member.linkname, member.size = kind, target, 8
+                archive.addfile(member, io.BytesIO(b"\x7fELFmore"))
+        image = layer
+        if saved:
+            image = io.BytesIO()
+            with tarfile.open(fileobj=image, mode="w") as archive:
+                for name, content in {
+                    "1": layer.getvalue(),
+                    "manifest.json": b'[{"Layers": ["1", "1"]}]',
+                }.items():
+                    member = tarfile.TarInfo(name)
+                    member.size = len(content)
+                    archive.addfile(member, io.BytesIO(content))
+        content = bytearray(image.getvalue())
+        for at, value in changes:
+            content[at % len(content)] = value
+        self.write(bytes(content))
+        with tempfile.TemporaryDirectory() as above:
+            os.mkdir(f"{above}/below")
+            read = inspect_image.Image(f"{above}/below")
+            read.read(self.path, True)
+            self.assertEqual(os.listdir(above), ["below"])
+            self.assertLessEqual(set(os.listdir(f"{above}/below")), {"root", "files"})
+        json.dumps(read.problems)
+
+    @given(
+        st.one_of(
+            st.binary(),
+            st.just(DEEP),
+            st.recursive(
+                st.one_of(st.none(), st.integers(), texts),
+                lambda inner: st.lists(inner)
+                | st.dictionaries(
+                    st.sampled_from(["homefree_inspect_baseline", "known", "rule", "file", "says"]),
+                    inner,
+                ),
+            ).map(lambda value: json.dumps(value).encode()),
+        )
+    )
+    def test_known_findings(self, content):
+        self.write(content)
+        try:
+            known = inspect_baseline.read(self.path)
+        except Failure:
+            return
+        self.assertTrue(all(len(key) == 3 for key in known))
 
     def make_record(self):
         here = os.path.realpath(__file__)

@@ -34,7 +34,7 @@ def read(path):
     """The keys of the findings that a file names."""
     try:
         document = json.loads(_content(path))
-        if document["homefree_baseline"] != 1:
+        if document["homefree_inspect_baseline"] != 1:
             raise Failure(f"'{path}' is a baseline of another version of homefree")
         return {_key(*(entry[field] for field in _FIELDS)) for entry in document["known"]}
     except OSError as error:
@@ -72,7 +72,7 @@ def compose(inspected):
     lines = {_key(*entry): entry for entry, _ in entries}
     known = (dict(zip(_FIELDS, lines[key])) for key in sorted(lines))
     rows = ",".join(f"\n    {json.dumps(one, ensure_ascii=False)}" for one in known)
-    return f'{{\n  "homefree_baseline": 1,\n  "known": [{rows}\n  ]\n}}\n'.encode()
+    return f'{{\n  "homefree_inspect_baseline": 1,\n  "known": [{rows}\n  ]\n}}\n'.encode()
 
 
 def _entries(files, directories):

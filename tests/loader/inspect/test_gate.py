@@ -247,11 +247,11 @@ class Baseline(GateTest):
             "list": "[]",
             "deep": "[" * 100_000,
             "number": "1" * 5000,
-            "other": '{"homefree_baseline": 2}',
-            "entries": '{"homefree_baseline": 1, "known": 3}',
-            "fields": '{"homefree_baseline": 1, "known": [{"rule": "x", "file": "y"}]}',
-            "types": '{"homefree_baseline": 1, "known": [{"rule": [], "file": {}, "says": 1}]}',
-            "text": '{"homefree_baseline": 1, "known": [{"rule": [], "file": "", "says": ""}]}',
+            "other": '{"homefree_inspect_baseline": 2}',
+            "entries": '{"homefree_inspect_baseline": 1, "known": 3}',
+            "fields": '{"homefree_inspect_baseline": 1, "known": [{"rule": "x", "file": "y"}]}',
+            "types": '{"homefree_inspect_baseline": 1, "known": [{"rule": [], "file": {}, "says": 1}]}',
+            "text": '{"homefree_inspect_baseline": 1, "known": [{"rule": [], "file": "", "says": ""}]}',
         }
         paths = [self.file(name, content) for name, content in hostile.items()]
         for path in *paths, self.directory / "pipe", self.directory, "/nowhere", "/dev/zero":
