@@ -10,6 +10,7 @@ import os
 import resource
 import subprocess
 import sys
+import venv
 from unittest import mock
 
 from command import HOMEFREE, MODULE, InspectTest, inspect, main
@@ -189,6 +190,15 @@ class Given(Environment):
         self.assertEqual(done.returncode, 0)
         modules = {file["module"] for file in json.loads(done.stdout)["files"]}
         self.assertIn("_ctypes", modules)
+
+    def test_a_virtual_environment(self):
+        """What is installed for the Python below it is not in it."""
+        venv.create(self.directory / "venv", symlinks=True)
+        done = inspect("--environment", "--json", self.directory / "venv/bin/python")
+        names = {
+            group["name"].rpartition("/")[2] for group in json.loads(done.stdout)["containers"]
+        }
+        self.assertLessEqual(names, {"lib-dynload", "site-packages"})
 
     def test_no_python(self):
         for program, why in {"/bin/true": "does not say", "/nowhere": "No such file"}.items():

@@ -248,11 +248,12 @@ class Baseline(GateTest):
             "deep": "[" * 100_000,
             "number": "1" * 5000,
             "other": '{"homefree_inspect_baseline": 2}',
-            "entries": '{"homefree_inspect_baseline": 1, "known": 3}',
-            "fields": '{"homefree_inspect_baseline": 1, "known": [{"rule": "x", "file": "y"}]}',
-            "types": '{"homefree_inspect_baseline": 1, "known": [{"rule": [], "file": {}, "says": 1}]}',
-            "text": '{"homefree_inspect_baseline": 1, "known": [{"rule": [], "file": "", "says": ""}]}',
         }
+        for number, known in enumerate(
+            (3, [3], [{"rule": "x", "file": "y"}], [{"rule": [], "file": {}, "says": 1}])
+        ):
+            document = {"homefree_inspect_baseline": 1, "known": known}
+            hostile[f"known{number}"] = json.dumps(document)
         paths = [self.file(name, content) for name, content in hostile.items()]
         for path in *paths, self.directory / "pipe", self.directory, "/nowhere", "/dev/zero":
             with self.subTest(path):
