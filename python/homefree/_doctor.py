@@ -40,7 +40,8 @@ def doctor(file: TextIO | None = None) -> dict[str, Any]:
 
     Returns the document of `homefree doctor --json` as a dict. Its key "processes" has one entry,
     with "allocators", "objects", "heap" and "findings"; each finding has a "rule", a "severity"
-    ("note", "warning", "error"), a "message" and a "remedy".
+    ("note", "warning", "error"), a "message", a "remedy" and "help", the address of what explains
+    it.
 
     Raises OSError if the record cannot be written or the command is missing, RuntimeError if the
     command fails. It takes about a tenth of a second, for a part of which it holds the dynamic

@@ -21,6 +21,7 @@ from .inspect_archive import CHUNK, MEMBERS_MAX, MIB, SUM_MAX, Refused, check_ra
 _SUM_MAX = 8 * SUM_MAX  # bytes of all members of all layers
 _DOCUMENT_MAX = 16 * MIB
 _LAYERS_MAX = 1000
+_DEEP_MAX = 250
 _LINKS_MAX = 40  # as Linux has it
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
@@ -150,6 +151,8 @@ class Image:
                     raise Refused(f"'{'/'.join(parts)}' goes through a file")
                 else:
                     way.append(node)
+                if len(way) > _DEEP_MAX:
+                    raise Refused(f"its directories are more than {_DEEP_MAX} deep")
         return way[-1]
 
     # ---- contents ----------------------------------------------------------------------------

@@ -74,11 +74,20 @@ class Root:
         return "/".join([self.directory, *way])
 
     def environments(self):
-        """The directories in which Pythons have packages."""
-        for path, directories, _ in os.walk(self.directory or "/"):
-            found = [name for name in directories if name in _PACKAGES]
-            yield from sorted(os.path.join(path, name) for name in found)
-            directories[:] = sorted(set(directories).difference(found, ("proc", "sys")))
+        """The directories in which Pythons have packages, in the order of their names."""
+        pending = [self.directory or "/"]
+        while pending:
+            path = pending.pop()
+            if os.path.basename(path) in _PACKAGES:
+                yield path
+                continue
+            try:
+                with os.scandir(path) as entries:
+                    below = [one.path for one in entries if one.is_dir(follow_symlinks=False)]
+            except OSError:
+                continue
+            kernels = [f"{self.directory}/{name}" for name in ("proc", "sys")]
+            pending += sorted(set(below).difference(kernels), reverse=True)
 
     def glibc(self):
         """The version of its glibc, "2.36"; None: it has none."""

@@ -61,8 +61,8 @@ class Environment(InspectTest):
                 found.setdefault(finding["rule"], {})[name] = finding["message"]
         return found
 
-    def library(self, name, source=None, *flags):
-        return self.build(f"site-packages/{name}", source or MODULE, *flags)
+    def library(self, name, source=MODULE, *flags):
+        return self.module(f"site-packages/{name}", source, *flags, script=None)
 
     def package(self, name, *files):
         rows = "".join(f"{file},,\n" for file in files)

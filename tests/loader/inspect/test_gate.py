@@ -10,6 +10,7 @@ import pty
 import re
 import signal
 import subprocess
+import unittest
 import xml.etree.ElementTree
 from pathlib import Path
 
@@ -272,6 +273,22 @@ class GitHub(GateTest):
         )
         self.assertTrue(warning.startswith(start), warning)
         self.assertIn("%0Ait.so: it exports", warning)
+
+
+class Hooks(unittest.TestCase):
+    """For pre-commit, whose file has few forms."""
+
+    def test_they_can_be_run(self):
+        text = (Path(__file__).parents[3] / ".pre-commit-hooks.yaml").read_text("utf-8")
+        entries = re.findall(r"^  entry: homefree inspect(.*)$", text, re.MULTILINE)
+        files, environment = re.findall(r"^  files: (.*)$", text, re.MULTILINE)
+        for options in entries:
+            self.assertEqual(inspect(*options.split(), "--help").returncode, 0)
+        for name in "a/b.so", "libx.so.1.2", "dist/x-1-py3-none-any.whl":
+            self.assertRegex(name, files)
+        for name in "requirements-dev.txt", "a/pyproject.toml", "uv.lock", "poetry.lock":
+            self.assertRegex(name, environment)
+        self.assertNotRegex("x.sofa", files)
 
 
 class Waiting(GateTest):

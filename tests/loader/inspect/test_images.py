@@ -199,10 +199,9 @@ class Images(ImageTest):
         one = f"/{SITE}/one.so"
         for image in self.saved(layer), self.file("oci.tar", oci), self.file("exported.tar", layer):
             self.assertEqual(self.inside(image), [one], image)
-            packed = self.file("image.tar.gz", gzip.compress(image.read_bytes()))
-            self.assertEqual(self.inside(packed), [one], image)
-            self.assertEqual(self.inside(image, "/usr/lib"), [one])
-            self.assertEqual(self.inside(image, "/etc", status=3), [])
+        packed = self.file("image.tar.gz", gzip.compress(image.read_bytes()))
+        self.assertEqual(self.inside(packed, "/usr/lib"), [one])
+        self.assertEqual(self.inside(packed, "/etc", status=3), [])
 
     def test_names_in_text(self):
         layer = self.tar(
@@ -243,6 +242,7 @@ class Hostile(ImageTest):
         circle = self.link("a", "b"), self.link("b", "a"), ("a/x", b"")
         self.refused(self.saved(self.tar(*circle)), "circle")
         self.refused(self.saved(self.tar(("a", b""), ("a/x", b""))), "goes through a file")
+        self.refused(self.saved(self.tar(("a/" * 1000, b""))), "deep")
         for kind in tarfile.CHRTYPE, tarfile.FIFOTYPE:
             self.refused(self.saved(self.tar(self.link("a/x", "", kind))), "device or a pipe")
         there = (f"{SITE}/one.so", self.module_bytes)
