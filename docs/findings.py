@@ -25,7 +25,7 @@ TABLES = {
     "report": ("alloc/diagnose/report_rules.def", "HF_REPORT_RULE"),
 }
 DEATHS = "loader/command/report/report_deaths.def"
-EXAMPLE = re.compile(r"^### (\S+ \S+)\n(?:(?!#|```).*\n)*```\n((?:(?!```).*\n)+)```$", re.MULTILINE)
+EXAMPLE = re.compile(r"^## (\S+ \S+)\n(?:(?!#|```).*\n)*```\n((?:(?!```).*\n)+)```$", re.MULTILINE)
 
 
 def read(name):
@@ -76,8 +76,8 @@ def markdown():
     """What docs/findings.md has behind its introduction."""
     for one in findings():
         if one.example is None:
-            sys.exit(f"{PAGE}: write an example: '### {one.title}', and a block of code")
-        yield f"### {one.title}\n\n{one.severity.capitalize()}. {_escaped(one.cause)}\n"
+            sys.exit(f"{PAGE}: write an example: '## {one.title}', and a block of code")
+        yield f"## {one.title}\n\n{one.severity.capitalize()}. {_escaped(one.cause)}\n"
         yield f"```\n{one.example}```\n"
         if one.lines:
             yield "\n".join(f"- {who}: `` {text.strip()} ``" for text, who in one.lines) + "\n"

@@ -264,9 +264,10 @@ int hf_inspected_answer(const struct hf_inspected_wishes *wishes, int contents)
 {
     struct list list = {.contents = contents};
     const struct hf_inspection_files here = {
-        .without_use = wishes->without_use, .in_root = wishes->root >= 0, .root = wishes->root};
-    const struct hf_inspection_files files = {
-        .open = open_listed, .context = &list, .without_use = wishes->without_use};
+        .in_root = wishes->root >= 0, .root = wishes->root, .without_use = wishes->without_use};
+    struct hf_inspection_files files = here;
+    files.open = open_listed;
+    files.context = &list;
     int status = read_list(&list) ? HF_EXIT_CLEAN : hf_command_out_of_memory(who);
     for (size_t i = 0; i < list.count && status == HF_EXIT_CLEAN; i++) {
         const struct listed *object = list.current = &list.objects[i];

@@ -126,10 +126,6 @@ class Inspected:
         for file in self.files:
             file["path"] = self.root.shown(file["path"])
             file["container"] = file["container"] and self.root.shown(file["container"])
-            for library in file.get("libraries", ()):
-                library["path"] = library["path"] and self.root.shown(
-                    self.root.directory + library["path"]
-                )
         for group in self.containers:
             group.name, group.directory = map(self.root.shown, (group.name, group.directory))
 

@@ -179,7 +179,7 @@ class Rules(InspectTest):
                     section = text.partition(f'<h2 id="{name}">')[2].partition("<h2")[0]
                     self.assertIn(rule["explanation"], section)
                     self.assertIn(f"<p>What to do: {rule['remedy']}</p>", section)
-                    self.assertIn(f"### {command} {rule['rule']}\n", document)
+                    self.assertIn(f"## {command} {rule['rule']}\n", document)
 
     def test_findings_lead_to_it(self):
         lead = "/findings.html#inspect-extra-exports"
