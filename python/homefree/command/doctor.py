@@ -67,8 +67,13 @@ def _of_core(options, command, rules):
     else:
         core = doctor_core.read(options["core"][0], root, executable, command)
     rule = rules[core["finding"]]
-    core.update(severity=rule["severity"], remedy=rule["remedy"])
-    return {**_head(options), **core, "processes": [], "summary": _summary(0, 0, [rule])}
+    core.update(severity=rule["severity"], remedy=rule["remedy"], help=rule["help"])
+    return {
+        **output.head(options, "doctor"),
+        **core,
+        "processes": [],
+        "summary": _summary(0, 0, [rule]),
+    }
 
 
 def _document(options, command, rules):
