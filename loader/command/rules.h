@@ -12,7 +12,7 @@
 
 #include <stdio.h>
 
-#define HF_RULES_MAX 32
+#define HF_RULES_MAX 64
 
 struct hf_rule_table {
     const char *command; /* "inspect": the subcommand, and the name of its document (json.h) */

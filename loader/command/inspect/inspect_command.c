@@ -166,7 +166,7 @@ static const struct hf_command command = {
         "the version of homefree they need, and libraries they need and do not use. Runs no code\n"
         "of the files. Looks into directories, wheels, and zip and tar archives, without "
         "unpacking\n"
-        "them.\n",
+        "them. Objects for macOS and Windows are read, too.\n",
     .notes =
         "Exit status: 0 clean (also with notes), 1 warnings or errors, 2 wrong usage, 3 a file\n"
         "could not be inspected.\n"

@@ -17,6 +17,8 @@ import select
 import time
 from errno import EINVAL
 
+from . import inspect_platforms
+
 MIB = 1 << 20
 MEMBER_MAX = 4096 * MIB  # bytes of one member
 SUM_MAX = 8192 * MIB  # bytes of all ELF files of an archive
@@ -49,8 +51,10 @@ class Reader:
 
     def read(self, path, is_tar, wait, directory=None):
         """Reads an archive, and calls wait() ten times a second. Result: members (name, place once
-        it is installed, offset, size), and problems (name, why), whose name is empty where they are
-        the whole archive's. With a directory it is an image, which is unpacked there."""
+        it is installed, offset, size), others (name, what is known of an object for macOS or
+        Windows; None if it is no object after all), and problems (name, why), whose name is empty
+        where they are the whole archive's. With a directory it is an image, which is unpacked
+        there."""
         if self._child is None:
             self._start()
         try:
@@ -70,7 +74,7 @@ class Reader:
     def _died(self):
         signal = self.end() & 0x7F
         how = f"by signal {signal}" if signal else "too early"
-        return [], [("", f"the process that read it ended {how}")]
+        return [], [], [("", f"the process that read it ended {how}")]
 
     def end(self):
         """Result: the status that the process ended with, as waitpid(2) tells it."""
@@ -111,7 +115,8 @@ def _answer(questions, answers, memory):
             path, is_tar, directory = json.loads(line)
             archive = _image(directory) if directory else Archive(memory)
             archive.read(path, is_tar)
-            out.write(json.dumps([archive.members, archive.problems]).encode() + b"\n")
+            answer = [archive.members, archive.others, archive.problems]
+            out.write(json.dumps(answer).encode() + b"\n")
             out.flush()
 
 
@@ -169,6 +174,7 @@ class Archive:
     def __init__(self, memory):
         os.ftruncate(memory, 0)
         self.members = []
+        self.others = []
         self.problems = []
         self._memory = memory
         self._offset = 0
@@ -236,6 +242,24 @@ class Archive:
         elif start == b"\x7fELF":
             check_ratio(size, compressed)
             self.take(prefix + name, prefix + place_of(name), stream, start, size)
+        elif inspect_platforms.is_object(start, name):
+            check_ratio(size, compressed)
+            self.look(prefix + name, stream, start, size)
+
+    def look(self, name, stream, start, size):
+        """Looks at an object for macOS or Windows. Its bytes do not stay: the next member's take
+        their place."""
+        self.take(name, name, stream, start, size)
+        _, _, self._offset, _ = self.members.pop()
+        try:
+            found = inspect_platforms.inspect(self._memory, self._offset, size, name)
+        except inspect_platforms.NoObject:
+            found = None
+        except inspect_platforms.Damaged as why:
+            raise Refused(f"it is damaged: {why}") from None
+        finally:
+            os.ftruncate(self._memory, self._offset)
+        self.others.append((name, found))
 
     def zip(self, file, prefix="", depth=0):
         import zipfile

@@ -29,6 +29,7 @@ _RUNTIMES = {
 }
 _RECORD_MOST = 64 << 20
 _STACKS_REFUSED = 2, 41  # by this glibc and later ones
+_OBJECT = re.compile(r"\.(so|dylib|dll|pyd)\b")
 _LLVMS_OPENMP = re.compile(r"lib(omp|omp5|iomp5)\.so")
 
 
@@ -36,7 +37,14 @@ def judge(inspected):
     """Gives each object of an Inspected what is found of it and others, in place of what may be
     true of it alone: of that, errors stay."""
     files = [file for file in inspected.files if file["error"] is None]
+    others = [file for file in files if "platform" in file]
+    files = [file for file in files if "platform" not in file]
     rules = {rule["rule"]: rule for rule in inspected.rules()}
+
+    def add(rule, file, message):
+        told = {"message": message, "count": 0, "names": []}
+        file["findings"].append({**_told(rules[rule]), **told})
+
     glibc = _own_glibc() if inspected.root is None else inspected.root.glibc()
     for file in files:
         file["findings"] = [*_alone(file["findings"], glibc, rules)]
@@ -44,8 +52,15 @@ def judge(inspected):
     # Those that were found in another file system are of Pythons of their own.
     apart = inspected.root is not None and not inspected.given
     for together in [group.files for group in inspected.containers] if apart else [files]:
-        together = [file for file in together if file["error"] is None]
-        _Together(together, rules, inspected.static_tls, glibc).find(_Packages(inspected.real))
+        together = [one for one in together if one["error"] is None and "platform" not in one]
+        _Together(together, add, inspected.static_tls, glibc).find(_Packages(inspected.real))
+    if others:
+        from . import inspect_together
+
+        packages = _Packages(inspected.real)
+        for file in others:
+            file["package"] = packages.of(file)
+        inspect_together.judge(others, add)
 
 
 def _alone(findings, glibc, rules):
@@ -63,8 +78,8 @@ def _told(rule):
 
 
 class _Together:
-    def __init__(self, files, rules, static_tls, glibc):
-        self._files, self._rules, self._own_glibc = files, rules, glibc
+    def __init__(self, files, add, static_tls, glibc):
+        self._files, self._add, self._own_glibc = files, add, glibc
         # The static TLS that glibc has for what is loaded late; libraries that could do without may
         # take some of it (inspection.h).
         self._tls, self._tls_optional = static_tls
@@ -78,10 +93,6 @@ class _Together:
         self._allocators()
         self._copies()
         self._sonames()
-
-    def _add(self, rule, file, message):
-        told = {"message": message, "count": 0, "names": []}
-        file["findings"].append({**_told(self._rules[rule]), **told})
 
     # ---- rules -----------------------------------------------------------------------------------
 
@@ -213,7 +224,7 @@ class _Packages:
         for name in names:
             try:
                 lines = _record(self._real(os.path.join(directory, name, "RECORD")))
-                for row in csv.reader(line for line in lines if ".so" in line):
+                for row in csv.reader(line for line in lines if _OBJECT.search(line)):
                     if row:
                         path = os.path.normpath(os.path.join(directory, row[0]))
                         listed[path] = name.partition("-")[0]

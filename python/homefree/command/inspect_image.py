@@ -41,7 +41,7 @@ class Image:
 
     def __init__(self, directory):
         """directory: an empty one, which gets `root` and, with its contents, `files`."""
-        self.members, self.problems = [], []
+        self.members, self.others, self.problems = [], [], []
         self._root = _Node(0, {})
         self._top, self._files = f"{directory}/root", f"{directory}/files"
         self._layer = self._count = self._contents = self._total = 0

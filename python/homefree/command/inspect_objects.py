@@ -22,6 +22,7 @@ from .terminal import Progress
 _WHO = "homefree inspect"
 _ELF = b"\x7fELF"
 _ZIP = b"PK\3\4", b"PK\5\6"
+_OTHERS = b"\xca\xfe", b"\xce\xfa", b"\xcf\xfa", b"\xfe\xed", b"MZ"  # Mach-O or PE, perhaps
 _ZIPS = ".whl", ".zip"
 _TARS = ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz"
 _NAMED_OBJECT = re.compile(r"\.so(\.[0-9.]*)?\Z")  # libx.so, libx.so.1.2; not libx.so.debug
@@ -80,6 +81,7 @@ class Inspected:
         self._kernels = set()
         self._met = set()
         self.root = None  # whose files these are, if not this system's
+        self._rules = None
 
     def groups(self):
         return [self.loose, *self.containers] if self.loose.files else self.containers
@@ -103,7 +105,9 @@ class Inspected:
 
     def rules(self):
         """The table of rules, as the command prints it."""
-        return asked.rules(self._command, "inspect")
+        if self._rules is None:
+            self._rules = asked.rules(self._command, "inspect")
+        return self._rules
 
     # ---- another file system -----------------------------------------------------------------
 
@@ -149,6 +153,8 @@ class Inspected:
             self._take_directory(path)
         elif stat.S_ISREG(status.st_mode) and start != _ELF and _is_archive(path, start):
             self._take_archive(path)
+        elif start[:2] in _OTHERS:
+            self._take_other(self.loose, path)
         else:
             self._add(self.loose, path)
 
@@ -283,6 +289,43 @@ class Inspected:
                 self._add(group, path)
         elif start in _ZIP and path.lower().endswith(".whl"):
             self._take_archive(path)
+        elif start[:2] in _OTHERS:
+            from .inspect_platforms import is_object
+
+            if is_object(start, path):
+                self._take_other(group, path)
+
+    # ---- objects for macOS and Windows -----------------------------------------------------------
+
+    def _take_other(self, group, path):
+        from . import inspect_platforms
+
+        self._flush()
+        try:
+            self._keep_other(group, path, inspect_platforms.file(path), None)
+        except inspect_platforms.NoObject as why:
+            if group is self.loose:
+                self._fail(group, path, str(why))
+            else:
+                group.left_out += 1
+        except inspect_platforms.Damaged as why:
+            self._fail(group, path, f"it is damaged: {why}")
+        except OSError as error:
+            self._fail(group, path, error.strerror)
+        self._progress.show(f"{len(self.files)} objects, {path}")
+
+    def _keep_other(self, group, path, found, member):
+        """found: as inspect_platforms.py has it."""
+        from .inspect_platforms import REMEDIES
+
+        rules = {rule["rule"]: rule for rule in self.rules()}
+        for finding in found["findings"]:
+            rule = rules[finding["rule"]]
+            remedy = REMEDIES.get(rule["rule"], rule["remedy"])
+            finding.update(severity=rule["severity"], remedy=remedy, help=rule["help"])
+        container = None if group is self.loose else group.name
+        place = {"path": path, "container": container, "member": member, "error": None}
+        self._keep(group, {**place, **found})
 
     # ---- archives ----------------------------------------------------------------------------
 
@@ -290,9 +333,14 @@ class Inspected:
         self._flush()
         group = self._contain("archive", path)
         is_tar = path.lower().endswith(_TARS)
-        members, problems = self._archives().read(path, is_tar, lambda: self._reading(path))
+        members, others, problems = self._archives().read(path, is_tar, lambda: self._reading(path))
         for name, why in problems:
             self._fail(group, f"{path}!/{name}" if name else path, why, name or None)
+        for name, found in others:
+            if found is None:
+                group.left_out += 1
+            else:
+                self._keep_other(group, f"{path}!/{name}", found, name)
         members.sort(key=lambda member: _encoded(member[1]))
         self._inspect(
             group,

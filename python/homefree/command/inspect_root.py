@@ -35,7 +35,8 @@ class Root:
         """Result: why it cannot be read, if it cannot."""
         self._temporary = os.path.realpath(tempfile.mkdtemp(prefix="homefree-"))
         self.directory = f"{self._temporary}/root"
-        return [why for _, why in reader.read(self._path, True, wait, self._temporary)[1]]
+        *_, problems = reader.read(self._path, True, wait, self._temporary)
+        return [why for _, why in problems]
 
     def end(self):
         if self._temporary is not None:

@@ -143,6 +143,8 @@ def _object(page, file):
 
 def _homefree(file):
     homefree = file["homefree"]
+    if "platform" in file:
+        return f", {file['platform']}"
     if homefree["itself"]:
         return ", homefree itself"
     if homefree["linked"]:
