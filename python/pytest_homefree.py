@@ -64,7 +64,10 @@ def pytest_load_initial_conftests(early_config):
     new one."""
     options = early_config.known_args_namespace
     if options.homefree:
-        from homefree.pytest import _phases, _supervisor
+        try:
+            from homefree.pytest import _phases, _supervisor
+        except ImportError as error:  # homefree in pure Python says why
+            raise pytest.UsageError(str(error)) from None
 
         _supervisor.ensure_diagnosed(early_config)
         _phases.begin()

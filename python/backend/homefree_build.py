@@ -2,11 +2,15 @@
 """The build backend that pyproject.toml names: meson-python, which refuses a package with
 `limited-api = true` for a free-threaded CPython. Those have no limited API that meson-python could
 build for before 3.15; there the extension is compiled for one version, and the wheel says so.
+
+Where there is no Linux, or with `pip wheel -C pure=true`, the wheel is pure Python (pure_wheel.py).
 """
 
+import sys
 import sysconfig
 
 import mesonpy
+import pure_wheel
 from mesonpy import (
     get_requires_for_build_editable,
     get_requires_for_build_sdist,
@@ -35,6 +39,8 @@ def _settings(given, *own):
 
 
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
+    if sys.platform != "linux" or (config_settings or {}).get("pure") == "true":
+        return pure_wheel.build(wheel_directory)
     return mesonpy.build_wheel(wheel_directory, _settings(config_settings), metadata_directory)
 
 

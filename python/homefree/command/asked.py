@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What the command homefree answers when its part in Python asks it.
+"""What the command homefree answers when its part in Python asks it. Where homefree is pure Python
+there is none, and its path is empty.
 
 State: none. One thread.
 """
@@ -8,6 +9,11 @@ import json
 import os
 
 from .start import Failure
+
+_NO_ELF = (
+    "objects for Linux are read by homefree for Linux, in C; here are read those for macOS and "
+    "Windows"
+)
 
 
 class Asked:
@@ -43,6 +49,10 @@ class Asked:
 
 def rules(command, what):
     """The table of rules of `homefree inspect`, `doctor`, ...: name, severity, remedy, ..."""
+    if not command:
+        from ._tables import RULES
+
+        return RULES[what]
     return json.loads(b"".join(Asked(command, [what, "--rules", "--json"])))["rules"]
 
 
@@ -52,6 +62,9 @@ def inspect(command, options, objects):
 
     Yields for each object what was found, and None; or None, and the signal that ended the process
     that inspected it (0: it ended by itself), which costs this one object."""
+    if not command:
+        yield from (({"error": _NO_ELF}, None) for _ in objects)
+        return
     done = 0
     while done < len(objects):
         text = b"".join(field + b"\0" for fields in objects[done:] for field in fields)

@@ -14,6 +14,22 @@ _PAGES_MOST = 256  # that stay
 _PIECE = 4 << 20  # of all bytes
 
 
+def read_at(descriptor, size, at):
+    """pread(2), which Windows lacks."""
+    if hasattr(os, "pread"):
+        return os.pread(descriptor, size, at)
+    os.lseek(descriptor, at, os.SEEK_SET)
+    return os.read(descriptor, size)
+
+
+def write_at(descriptor, data, at):
+    """pwrite(2), which Windows lacks."""
+    if hasattr(os, "pwrite"):
+        return os.pwrite(descriptor, data, at)
+    os.lseek(descriptor, at, os.SEEK_SET)
+    return os.write(descriptor, data)
+
+
 class Damaged(Exception):
     """The file is not what it says; the message says why."""
 
@@ -75,7 +91,7 @@ class Bytes:
     def _whole(self, at, size):
         found = b""
         while len(found) < size:
-            more = os.pread(self._descriptor, size - len(found), self._at + at + len(found))
+            more = read_at(self._descriptor, size - len(found), self._at + at + len(found))
             if not more:
                 raise Damaged("it ends while it is read")
             found += more

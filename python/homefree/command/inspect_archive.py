@@ -18,6 +18,7 @@ import time
 from errno import EINVAL
 
 from . import inspect_platforms
+from .binary import write_at
 
 MIB = 1 << 20
 MEMBER_MAX = 4096 * MIB  # bytes of one member
@@ -101,6 +102,22 @@ class Reader:
         os.close(answers)
         self._ready = select.poll()
         self._ready.register(self._answers, select.POLLIN)
+
+
+class Here:
+    """The same in this process, where homefree is pure Python."""
+
+    def __init__(self, memory):
+        self._memory = memory
+
+    def read(self, path, is_tar, wait):
+        wait()
+        archive = Archive(self._memory)
+        archive.read(path, is_tar)
+        return archive.members, archive.others, archive.problems
+
+    def end(self):
+        return 0
 
 
 def _answer(questions, answers, memory):
@@ -220,7 +237,7 @@ class Archive:
                 break
             view = memoryview(part)
             while view:
-                view = view[os.pwrite(self._memory, view, at + written - len(view)) :]
+                view = view[write_at(self._memory, view, at + written - len(view)) :]
             part = stream.read(CHUNK)
         if written != size:
             raise Refused("its size is not what the archive says")

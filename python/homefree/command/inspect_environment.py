@@ -16,6 +16,7 @@ import re
 import stat
 
 from .inspect_baseline import plain_name
+from .start import READ_ONLY
 
 _RUNTIMES = {
     "OpenMP": re.compile(r"lib(gomp|omp|omp5|iomp5)\.so"),
@@ -235,7 +236,7 @@ class _Packages:
 
 def _record(path):
     """The lines of a RECORD; none of a pipe, a device, or what is too large to be one."""
-    with open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as file:
+    with open(os.open(path, READ_ONLY), "rb") as file:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode) or status.st_size > _RECORD_MOST:
             return []

@@ -16,7 +16,7 @@ import re
 import stat
 
 from . import asked
-from .start import Failure, complain
+from .start import READ_ONLY, Failure, complain
 from .terminal import Progress
 
 _WHO = "homefree inspect"
@@ -351,9 +351,10 @@ class Inspected:
 
     def _archives(self):
         if self._reader is None:
-            from .inspect_archive import Reader
+            from . import inspect_archive
 
-            self._reader = Reader(self._memory)
+            reader = inspect_archive.Reader if self._command else inspect_archive.Here
+            self._reader = reader(self._memory)
         return self._reader
 
     def _reading(self, path):
@@ -448,7 +449,7 @@ def _encoded(name):
 def _magic(path):
     """The first bytes of a regular file; of anything else none."""
     try:
-        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+        file = os.open(path, READ_ONLY)
     except (OSError, ValueError):
         return b""
     try:

@@ -20,6 +20,7 @@ import struct
 from . import macho, pe
 from ._tables import ALLOCATORS
 from .binary import Bytes, Damaged
+from .start import READ_ONLY
 
 _NAMED = re.compile(r"\.(so|dylib|bundle|dll|pyd)\Z", re.IGNORECASE)
 _NAMES_SHOWN = 5
@@ -98,7 +99,7 @@ def begins(start):
 
 def file(path):
     """What is known of a file. The errors are NoObject, Damaged and OSError."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    descriptor = os.open(path, READ_ONLY)
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):

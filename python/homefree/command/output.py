@@ -81,8 +81,8 @@ def _replace(path, mode, data):
     try:
         with open(descriptor, "wb") as file:
             file.write(data)
-            os.fchmod(descriptor, mode)
-        os.rename(beside, path)
+        os.chmod(beside, mode)
+        os.replace(beside, path)
     except BaseException:
         os.unlink(beside)
         raise

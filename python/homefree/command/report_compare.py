@@ -13,7 +13,7 @@ import stat
 import sys
 from collections import namedtuple
 
-from .start import Failure
+from .start import READ_ONLY, Failure
 
 CHANGES = "new", "more", "fewer", "gone", "same"
 _RANKS = {"error": 0, "warning": 1}
@@ -85,7 +85,7 @@ class Comparison(namedtuple("Comparison", "old items counts")):
 def read(path):
     """A document that --json wrote. Raises Failure."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+        descriptor = os.open(path, READ_ONLY)
         with open(descriptor, "rb") as file:
             status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode):

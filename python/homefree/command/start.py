@@ -12,6 +12,12 @@ import os
 FINDINGS, FAILED = 1, 3  # exit statuses
 _SAID_MAX = 500
 
+# How files are opened that are read, where the system has it: nothing is waited for, and nothing
+# becomes this process's terminal.
+READ_ONLY = os.O_RDONLY
+for _name in ("O_CLOEXEC", "O_NONBLOCK", "O_NOCTTY", "O_BINARY"):
+    READ_ONLY |= getattr(os, _name, 0)
+
 
 class Failure(Exception):
     """What the user is told in one line; the process ends with status 3."""

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Makes homefree's wheel in pure Python, for systems on which it has no heap: from python/pure/,
+and from the parts of python/homefree/ that need no C. Nothing is compiled, and Meson is not needed.
+
+State: none.
+"""
+
+import ast
+import base64
+import hashlib
+import importlib.util
+import pathlib
+import re
+import zipfile
+
+_ROOT = pathlib.Path(__file__).resolve().parents[2]
+# Of `homefree memory` and `homefree exports`, and what Meson reads.
+_LEFT_OUT = re.compile(r"memory.*|exports\.py|meson\.build")
+_TIME = 1980, 1, 1, 0, 0, 0
+
+
+def build(directory):
+    """Writes the wheel. Result: its name."""
+    version = re.search(r"^  version: '(.*)',$", _text("meson.build"), re.MULTILINE)[1]
+    name = f"homefree-{version}-py3-none-any.whl"
+    info = f"homefree-{version}.dist-info"
+    files = {f"homefree/{path}": data for path, data in _package(version).items()}
+    files[f"{info}/METADATA"] = _metadata(version)
+    files[f"{info}/WHEEL"] = (
+        "Wheel-Version: 1.0\nGenerator: homefree\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+    )
+    files["pytest_homefree.py"] = _text("python", "pytest_homefree.py")
+    files[f"{info}/entry_points.txt"] = (
+        "[console_scripts]\nhomefree = homefree.__main__:main\n\n"
+        "[pytest11]\nhomefree = pytest_homefree\n"
+    )
+    files[f"{info}/licenses/LICENSE"] = _text("LICENSE")
+    record = ""
+    with zipfile.ZipFile(pathlib.Path(directory) / name, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path, data in sorted(files.items()):
+            data = data.encode() if isinstance(data, str) else data
+            archive.writestr(_member(path), data)
+            digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+            record += f"{path},sha256={digest},{len(data)}\n"
+        archive.writestr(_member(f"{info}/RECORD"), f"{record}{info}/RECORD,,\n")
+    return name
+
+
+def _text(*path):
+    return _ROOT.joinpath(*path).read_text(encoding="utf-8")
+
+
+def _member(path):
+    member = zipfile.ZipInfo(path, _TIME)
+    member.compress_type = zipfile.ZIP_DEFLATED
+    member.external_attr = 0o644 << 16
+    return member
+
+
+def _package(version):
+    """{path below homefree/: contents}"""
+    files = {"py.typed": b""}
+    for path in (_ROOT / "python/homefree/command").iterdir():
+        if path.is_file() and not _LEFT_OUT.fullmatch(path.name):
+            files[f"command/{path.name}"] = path.read_bytes()
+    files["command/_tables.py"] = _tables()
+    for path in (_ROOT / "python/pure").glob("*.py"):
+        name = path.name.replace("plain_", "")  # two files of one name are confused
+        files[name] = path.read_text(encoding="utf-8").replace("@version@", version)
+    names, modules = _names()
+    filled = files["_unavailable.py"]
+    for what, found in (("names", names), ("modules", modules)):
+        filled, count = re.subn(rf"= \(\)  # @{what}@", f"= {found!r}", filled)
+        assert count == 1
+    files["_unavailable.py"] = filled
+    # A module of which something is imported says it, too.
+    for name in modules:
+        files.setdefault(
+            f"{name}.py",
+            '"""Not on this system."""\n\nfrom ._unavailable import Unavailable\n\n'
+            "raise Unavailable(__name__)\n",
+        )
+    return files
+
+
+def _names():
+    """What homefree/__init__.py has that users name, and the public modules beside it."""
+    tree = ast.parse(_text("python", "homefree", "__init__.py"))
+    found = {}
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            name = node.targets[0].id
+            if name in ("__all__", "_LAZY"):
+                found[name] = ast.literal_eval(node.value)
+    names = {*found["__all__"], *found["_LAZY"]}
+    directory = _ROOT / "python/homefree"
+    modules = {
+        path.stem
+        for path in directory.iterdir()
+        if path.suffix == ".py" or (path / "__init__.py").exists()
+    }
+    modules = {name for name in modules if not name.startswith("_")} - {"command", "setuptools"}
+    return tuple(sorted(names - modules)), tuple(sorted(modules))
+
+
+def _tables():
+    path = _ROOT / "python/tables.py"
+    spec = importlib.util.spec_from_file_location("tables", path)
+    tables = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(tables)
+    return tables.tables(_ROOT)
+
+
+def _metadata(version):
+    """pyproject.toml's, of which this needs a few lines that look as they do there."""
+    project = _text("pyproject.toml").partition("[project]")[2].partition("\n[")[0]
+
+    def value(key):
+        return re.search(rf'^{key} = "(.*)"$', project, re.MULTILINE)[1]
+
+    keywords = re.search(r"^keywords = \[(.*)\]$", project, re.MULTILINE)[1].replace('"', "")
+    classifiers = re.search(r"^classifiers = \[(.*?)\]", project, re.MULTILINE | re.DOTALL)[1]
+    lines = [
+        "Metadata-Version: 2.1",
+        "Name: homefree",
+        f"Version: {version}",
+        f"Summary: {value('description')}",
+        f"Requires-Python: {value('requires-python')}",
+        f"Keywords: {keywords.replace(', ', ',')}",
+        *(f"Classifier: {one}" for one in re.findall(r'"(.*)"', classifiers)),
+        "Description-Content-Type: text/markdown",
+        "",
+        _text("docs", "package.md"),
+    ]
+    return "\n".join(lines)
