@@ -35,6 +35,7 @@ _FAMILY = re.compile(
 _HANDING = re.compile(
     r"(?:strn?dup|v?asprintf|getline|getdelim|realpath|getcwd|scandir|open_memstream)(?:\$\w+)?\Z"
 )
+_OPERATORS = re.compile(r"_Z(n[wa]m|d[la]Pv)")
 _REGISTERS, _UNREGISTERS = "malloc_zone_register", "malloc_zone_unregister"
 
 # mimalloc's include/mimalloc/prim.h: 89 until 2.x and in its first 3.x, 108 and 109 from there, 126
@@ -253,20 +254,21 @@ def _of_macos(image, data):
         if section == "__interpose" and part is not None and part.size:
             _add(found, "interposes", f"it has {part.size} bytes of {segment},{section}")
     family = set(filter(_FAMILY.match, exports))
-    if family and not _is_system_like(image.name):
-        _add(
-            found,
-            "exported-allocator",
-            f"it exports {len(family)} of an allocator's functions",
-            family,
-        )
+    if family and not _is_runtime(image.name):
+        message = f"it exports {len(family)} of an allocator's functions"
+        if any(map(_OPERATORS.match, family)):
+            message += "; dyld joins operators new and delete with those of other objects"
+        _add(found, "exported-allocator", message, family)
+    called = set(filter(_FAMILY.match, imports))
+    if image.flat and called:
+        _add(found, "flat-namespace", "any object may serve its calls", called)
     _own_free(found, imports, exports | hidden)
     if any(one["name"] == "mimalloc" for one in found["allocators"]):
         _tls_slots(found, image)
     return found
 
 
-def _is_system_like(name):
+def _is_runtime(name):
     """A C++ runtime defines the operators for all."""
     return bool(name) and bool(re.search(r"lib(c\+\+(abi)?|stdc\+\+)\.[\d.]*dylib\Z", name))
 

@@ -26,6 +26,7 @@ _SYMBOLS_MOST = 4_000_000
 _NAMES_MOST = 256 << 20  # bytes of symbols' names
 _MACHINES = {7: "i386", 12: "arm", 0x01000007: "x86-64", 0x0100000C: "arm64"}
 _KINDS = {6: "shared object", 8: "shared object", 2: "program"}
+_TWO_LEVELS = 0x80
 _REQUIRED = 0x80000000
 _SEGMENT, _SYMTAB, _SEGMENT_64, _ID = 0x1, 0x2, 0x19, 0xD
 _LOADS = 0xC, 0x18 | _REQUIRED, 0x1F | _REQUIRED, 0x23 | _REQUIRED
@@ -46,6 +47,7 @@ class Image:
         self.machine = machine
         self.kind = kind
         self.name = None  # under which others need it
+        self.flat = False  # its imports are looked up in all objects, not in the library of each
         self.libraries = []
         self.search = []  # its @rpath
         self.sections = []
@@ -84,10 +86,11 @@ def _image(data):
     if magic not in _THIN:
         raise Damaged("it is no Mach-O file")
     order, wide = _THIN[magic]
-    machine, _, kind, count, size, _ = data.unpack(order + "6I", 4)
+    machine, _, kind, count, size, flags = data.unpack(order + "6I", 4)
     if size > _COMMANDS_MOST:
         raise Damaged(f"it says that it has {size} bytes of load commands")
     image = Image(_MACHINES.get(machine, "unknown"), _KINDS.get(kind, "other"))
+    image.flat = not flags & _TWO_LEVELS
     at = 32 if wide else 28
     end = at + size
     for _ in range(count):

@@ -37,6 +37,7 @@ FOUND = {
     "takes_over.dylib": {
         "default-malloc-zone",
         "exported-allocator",
+        "flat-namespace",
         "interposes",
         "own-free",
         "private-allocator",
@@ -107,6 +108,10 @@ class Platforms(InspectTest):
         self.assertEqual([one["name"] for one in static["libraries"]], ["kernel32.dll"])
         (taking,) = self.document(self.take("takes_over.dylib"), status=1)
         self.assertEqual(taking["allocators"][0]["version"], "5.3.0")
+        said = {finding["rule"]: finding for finding in taking["findings"]}
+        self.assertIn("joins operators", said["exported-allocator"]["message"])
+        self.assertEqual(said["own-free"]["names"], ["getline"])
+        self.assertEqual(said["flat-namespace"]["names"], ["calloc"])
 
     def test_two_mimallocs_in_one_slot_clash(self):
         found = self.together(self.take("both.so"), self.take("mimalloc.so"), status=1)

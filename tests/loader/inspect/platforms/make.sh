@@ -8,11 +8,11 @@ trap 'rm -rf "$work"' EXIT
 cd "$work"
 version=-$(clang --version | sed -n 's/.*version \([0-9]*\).*/\1/p')
 
-# macos OUT INSTALL_NAME ARCHITECTURE SOURCE
+# macos OUT INSTALL_NAME ARCHITECTURE SOURCE [LINKER OPTION]
 macos() {
     clang -target "$3-apple-macos11" -O1 -ffreestanding -fno-stack-protector -c "$4" -o object.o
     "ld64.lld$version" -dylib -arch "$3" -platform_version macos 11.0 11.0 -undefined dynamic_lookup \
-        -install_name "$2" object.o -o "$1"
+        -install_name "$2" $5 object.o -o "$1"
 }
 
 cat >mimalloc.c <<'C'
@@ -46,13 +46,15 @@ void malloc_zone_register(void *), malloc_zone_unregister(void *);
 long getline(char **, size *, void *);
 void *malloc(size bytes) { return (void *)(text + bytes); }
 void free(void *block) { malloc_zone_register(block); malloc_zone_unregister(block); }
+void *calloc(size, size);
+void *_Znwm(size bytes) { return calloc(1, bytes); }
 void *renew(void) { char *line = (char *)version; getline(&line, 0, 0); free(line); return line; }
 __attribute__((visibility("hidden"))) void je_arena_boot(void) {}
 __attribute__((used)) static void *keep = (void *)je_arena_boot;
 __attribute__((used, section("__DATA,__interpose"))) static void *const pair[2] = {
     (void *)malloc, (void *)free};
 C
-macos takes_over.dylib @rpath/takes_over.dylib arm64 takes_over.c
+macos takes_over.dylib @rpath/takes_over.dylib arm64 takes_over.c -flat_namespace
 
 cat >plain.c <<'C'
 void *PyInit_plain(void) { return (void *)0; }
