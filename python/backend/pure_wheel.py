@@ -16,6 +16,7 @@ import zipfile
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
 # Of `homefree memory` and `homefree exports`, and what Meson reads.
 _LEFT_OUT = re.compile(r"memory.*|exports\.py|meson\.build")
+_IN_C = "Programming Language :: C"
 _TIME = 1980, 1, 1, 0, 0, 0
 
 
@@ -120,6 +121,7 @@ def _metadata(version):
 
     keywords = re.search(r"^keywords = \[(.*)\]$", project, re.MULTILINE)[1].replace('"', "")
     classifiers = re.search(r"^classifiers = \[(.*?)\]", project, re.MULTILINE | re.DOTALL)[1]
+    classifiers = classifiers.replace("POSIX :: Linux", "OS Independent")
     lines = [
         "Metadata-Version: 2.1",
         "Name: homefree",
@@ -127,7 +129,7 @@ def _metadata(version):
         f"Summary: {value('description')}",
         f"Requires-Python: {value('requires-python')}",
         f"Keywords: {keywords.replace(', ', ',')}",
-        *(f"Classifier: {one}" for one in re.findall(r'"(.*)"', classifiers)),
+        *(f"Classifier: {one}" for one in re.findall(r'"(.*)"', classifiers) if one != _IN_C),
         "Description-Content-Type: text/markdown",
         "",
         _text("docs", "package.md"),

@@ -52,25 +52,28 @@ REPORTS = {
 # Of known wheels, on macOS: each has a libomp of its own.
 TOGETHER = {"several-openmps"}
 MEMORY_MOST = 500 << 20
+LARGE = 200 << 20  # bytes of an object that is not given to a peer
 PEER = """
 import json, sys
 import lief, pefile
 lief.logging.disable()
-path, kind = sys.argv[1:]
-if kind == "Windows":
+pefile.MAX_IMPORT_SYMBOLS = 1 << 20  # else it stops in torch
+def windows(path):
     pe = pefile.PE(path, fast_load=True)
     pe.parse_data_directories([0, 1, 13])
     tables = [getattr(pe, f"DIRECTORY_ENTRY_{name}", []) for name in ("IMPORT", "DELAY_IMPORT")]
     libraries = {entry.dll.decode() for table in tables for entry in table}
     exports = getattr(getattr(pe, "DIRECTORY_ENTRY_EXPORT", None), "symbols", [])
-    print(json.dumps([sorted(libraries), sum(one.name is not None for one in exports)]))
-else:
+    return sorted(libraries), sum(one.name is not None for one in exports)
+def macos(path):
     image = lief.MachO.parse(path).at(0)
     kinds = [one.raw_type for one in image.symbols if not one.raw_type & 0xE0]
     count = sum(kind & 0x11 == 1 and kind & 0xE > 0 for kind in kinds)
     own_id = lief.MachO.LoadCommand.TYPE.ID_DYLIB
     own = image[own_id].name if image.has(own_id) else None
-    print(json.dumps([sorted({one.name for one in image.libraries} - {own}), count]))
+    return sorted({one.name for one in image.libraries} - {own}), count
+platform, *paths = sys.argv[1:]
+print(json.dumps([(windows if platform == "Windows" else macos)(path) for path in paths]))
 """
 
 
@@ -125,18 +128,20 @@ def grave(document):
 
 
 def compare(python, wheel, document):
-    """Where a peer sees something else: (member, what)."""
+    """Where a peer sees something else: (member, what is seen here, what there)."""
     with zipfile.ZipFile(wheel) as archive, tempfile.TemporaryDirectory() as directory:
-        for file in document["files"]:
-            if ", " in file["machine"] or archive.getinfo(file["member"]).file_size > 100 << 20:
-                continue
-            path = archive.extract(file["member"], directory)
-            words = [python, "-c", PEER, path, file["platform"]]
-            done = subprocess.run(words, capture_output=True, text=True)
-            libraries, exports = json.loads(done.stdout)
-            ours = sorted(one["name"] for one in file["libraries"])
-            if (ours, file["exports"]) != (libraries, exports):
-                yield file["member"], (ours, file["exports"]), (libraries, exports)
+        files = [
+            file
+            for file in document["files"]
+            if ", " not in file["machine"] and archive.getinfo(file["member"]).file_size < LARGE
+        ]
+        paths = [archive.extract(file["member"], directory) for file in files]
+        words = [python, "-c", PEER, files[0]["platform"] if files else "", *paths]
+        done = subprocess.run(words, capture_output=True, text=True, check=True)
+        for file, theirs in zip(files, json.loads(done.stdout)):
+            ours = [sorted(one["name"] for one in file["libraries"]), file["exports"]]
+            if ours != theirs:
+                yield file["member"], ours, theirs
 
 
 class Run:

@@ -4,7 +4,8 @@ them, and what that means for the process that loads them.
 
 Read with macho.py and pe.py. The members are those of the document for objects of ELF, and:
 `platform`, "macOS" or "Windows"; `tls_slots`, the system's slots of thread-local storage that an
-allocator in it takes for itself; `runtimes`, the C runtimes that it uses.
+allocator in it takes for itself; `runtimes`, the C runtimes that it uses;
+`joined`, functions of LLVM's OpenMP of which dyld takes one for all copies (weak names).
 
 The rules are those of loader/inspect/rules.def. inspect_together.py has what several objects do to
 each other.
@@ -24,6 +25,7 @@ from .start import READ_ONLY
 
 _NAMED = re.compile(r"\.(so|dylib|bundle|dll|pyd)\Z", re.IGNORECASE)
 _NAMES_SHOWN = 5
+_JOINED_MOST = 100
 _CODE = re.compile(r"__text|__stubs|\.text|\.nv_fatb|\.nvFatBi")
 
 # Of libc's family and of C++: what others find by name if it is exported.
@@ -132,6 +134,7 @@ def _found(platform, image):
         "tls": {"bytes": 0, "static": False},
         "tls_slots": [],
         "runtimes": [],
+        "joined": [],
         "imports": 0,
         "exports": 0,
         "libraries": [],
@@ -227,8 +230,11 @@ def _of_macos(image, data):
     found = _found("macOS", image)
     allocators = _Allocators()
     imports, exports, hidden = set(), set(), set()
-    for symbol, what, _ in image.symbols():
+    joined = set()
+    for symbol, what, weak in image.symbols():
         plain = symbol[1:] if symbol.startswith("_") else symbol
+        if weak and what == "export" and "__kmp_" in plain and len(joined) < _JOINED_MOST:
+            joined.add(plain)
         found["imports"] += what == "import"
         found["exports"] += what == "export"
         if what != "import":
@@ -239,6 +245,7 @@ def _of_macos(image, data):
             {"import": imports, "export": exports}.get(what, hidden).add(plain)
     sections = [(name, part) for _, name, part in image.sections if part is not None]
     allocators.texts(sections, data.size)
+    found["joined"] = sorted(joined)
     found["allocators"] = allocators.told()
     found["allocates"] = any(map(_FAMILY.match, imports | exports | hidden))
     found["libraries"] = [

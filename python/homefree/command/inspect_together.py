@@ -90,6 +90,10 @@ def _copies(files, add):
     found = [file for file in files if _LLVMS_OPENMP.match(_base(file))]
     for file in found if len(found) > 1 else ():
         message = f"one of {len(found)} runtimes of LLVM's or Intel's OpenMP"
+        others = {name for other in found if other is not file for name in other["joined"]}
+        if others.intersection(file["joined"]):
+            # infomap 588, pytorch 121101: the other's functions do not find its threads.
+            message += ", and has functions that dyld takes from another of them (weak names)"
         add("several-openmps", file, message)
 
 

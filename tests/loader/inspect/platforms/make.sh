@@ -60,7 +60,10 @@ cat >plain.c <<'C'
 void *PyInit_plain(void) { return (void *)0; }
 C
 macos plain.so @rpath/plain.so arm64 plain.c
-macos libomp.dylib @rpath/libomp.dylib arm64 plain.c
+cat >libomp.c <<'C'
+__attribute__((weak)) int _Z16__kmp_suspend_64(void) { return 1; }
+C
+macos libomp.dylib @rpath/libomp.dylib arm64 libomp.c
 
 # windows OUT MACHINE LIBRARIES SOURCE EXPORT...: LIBRARIES are names of DLLs, whose functions are in
 # .def files.
