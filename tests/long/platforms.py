@@ -57,9 +57,9 @@ PEER = """
 import json, sys
 import lief, pefile
 lief.logging.disable()
-pefile.MAX_IMPORT_SYMBOLS = 1 << 20  # else it stops in torch
+pefile.MAX_IMPORT_SYMBOLS = 1 << 20  # else it stops at 8192
 def windows(path):
-    pe = pefile.PE(path, fast_load=True)
+    pe = pefile.PE(path, fast_load=True, max_symbol_exports=1 << 20)
     pe.parse_data_directories([0, 1, 13])
     tables = [getattr(pe, f"DIRECTORY_ENTRY_{name}", []) for name in ("IMPORT", "DELAY_IMPORT")]
     libraries = {entry.dll.decode() for table in tables for entry in table}
