@@ -33,14 +33,14 @@ def main() -> int:
         print("Usage: homefree COMMAND ...\n")
         for name, what in _HERE.items():
             print(f"  {name:8} {what}")
-        print("\n" + _unavailable.message("the rest"))
+        print(f"\nThe rest: {_unavailable.message('it')}")
         return 0
     if arguments[0] in ("-V", "--version", "version"):
         print(f"homefree {__version__}")
         return 0
     command, *words = arguments
     if command in _ELSEWHERE:
-        start.complain(f"homefree {command}", _unavailable.message(f"'homefree {command}'"))
+        start.complain(f"homefree {command}", _unavailable.message("this"))
         return start.FAILED
     if command not in _HERE:
         start.complain("homefree", f"there is no command '{command}'; see 'homefree --help'")
@@ -180,7 +180,7 @@ def _doctor(words):
     if options.rules:
         return _rules("doctor", options.json)
     if options.log is None:
-        start.complain("homefree doctor", _unavailable.message("'homefree doctor' without --log"))
+        start.complain("homefree doctor", _unavailable.message("all but --log"))
         return start.FAILED
     return _run("doctor", _words(options, "json", "all", log=options.log, output=options.output))
 

@@ -19,13 +19,13 @@ class Unavailable(NotImplementedError, ImportError):
     imported. Since 1.0."""
 
     def __init__(self, what: str) -> None:
-        super().__init__(message(what))
+        super().__init__(f"homefree: {message(what)}")
 
 
 def message(what: str) -> str:
     system = _SYSTEMS.get(sys.platform, sys.platform)
     return (
-        f"homefree: {what} needs homefree's heap, which is for Linux with glibc; on {system} "
+        f"{what} needs homefree's heap, which is for Linux with glibc; on {system} "
         "homefree is pure Python, with 'homefree inspect', 'homefree report', 'homefree doctor "
         "--log' and homefree.setuptools"
     )

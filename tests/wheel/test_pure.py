@@ -176,7 +176,18 @@ print(json.dumps(said))
 
     def test_inspect_says_that_elf_is_for_linux(self):
         _, error = self.command("darwin", "inspect", COMMAND, status=3)
-        self.assertIn("objects for Linux are read by homefree for Linux", error)
+        said = "objects for Linux are read by homefree for Linux"
+        self.assertIn(said, error)
+        directory = self.work / "with_elf"
+        directory.mkdir()
+        for name in "a.so", "b.so":
+            (directory / name).write_bytes(b"\x7fELF")
+        with zipfile.ZipFile(OBJECTS) as archive:
+            archive.extract("plain.so", directory)
+        out, error = self.command("darwin", "inspect", directory)
+        self.assertIn(b"1 shared object, clean", out)
+        self.assertIn(f"2 objects in '{directory}' are left out: {said}", error)
+        self.assertEqual(error.count("\n"), 1)
 
     def test_inspect_of_a_distribution(self):
         for platform in SYSTEMS:

@@ -10,7 +10,7 @@ import os
 
 from .start import Failure
 
-_NO_ELF = (
+NO_ELF = (
     "objects for Linux are read by homefree for Linux, in C; here are read those for macOS and "
     "Windows"
 )
@@ -63,7 +63,7 @@ def inspect(command, options, objects):
     Yields for each object what was found, and None; or None, and the signal that ended the process
     that inspected it (0: it ended by itself), which costs this one object."""
     if not command:
-        yield from (({"error": _NO_ELF}, None) for _ in objects)
+        yield from (({"error": NO_ELF, "read": []}, None) for _ in objects)
         return
     done = 0
     while done < len(objects):

@@ -382,6 +382,11 @@ class Inspected:
 
     def _inspect(self, group, paths, objects, names=None):
         """objects: what the command lists; names: of an archive's members."""
+        if group is not self.loose and not self._command and paths:
+            group.left_out += len(paths)
+            self._progress.end()
+            complain(_WHO, f"{len(paths)} objects in '{group.name}' are left out: {asked.NO_ELF}")
+            return
         cache = None if names else self._cache
         known = [cache and cache.find(path) for path in paths]
         options = [*self._asked, "--listed", str(self._memory)]

@@ -26,6 +26,7 @@ from .start import READ_ONLY
 _NAMED = re.compile(r"\.(so|dylib|bundle|dll|pyd)\Z", re.IGNORECASE)
 _NAMES_SHOWN = 5
 _JOINED_MOST = 100
+_READS_MOST = 1_000_000  # of the thread's register, after which no more is looked at
 _CODE = re.compile(r"__text|__stubs|\.text|\.nv_fatb|\.nvFatBi")
 
 # Of libc's family and of C++: what others find by name if it is exported.
@@ -306,10 +307,12 @@ def _tls_slots(found, image):
 
 
 def _slots_in(part, machine):
+    left = _READS_MOST
     for start, piece in part.pieces(64):
         if machine == "arm64":
             at = piece.find(_SLOT_OF_ARM64)
-            while at >= 0:
+            while at >= 0 and left > 0:
+                left -= 1
                 # An instruction is four bytes; the load is one of the next.
                 if (start + at - 1) % 4 == 0 and piece[at - 1] & 0xE0 == 0x60:
                     end = min(len(piece), at + 3 + 24)
