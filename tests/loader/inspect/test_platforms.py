@@ -13,6 +13,7 @@ import os
 import random
 import resource
 import struct
+import subprocess
 import sys
 import zipfile
 from pathlib import Path
@@ -133,6 +134,12 @@ class Platforms(InspectTest):
         names = "plain.so", "libomp.dylib", "static.pyd", "ucrt.pyd", "old.pyd"
         found = self.together(*map(self.take, names), status=0)
         self.assertEqual(set(found), {"several-c-runtimes"})
+
+    def test_python_has_the_tables_of_c(self):
+        for command, rules in imported("_tables").RULES.items():
+            words = [HOMEFREE, command, "--rules", "--json"]
+            printed = subprocess.run(words, capture_output=True, check=True).stdout
+            self.assertEqual(json.loads(printed)["rules"], rules)
 
     def test_classes_of_java_and_programs_are_left_out(self):
         self.file("site/A.class", b"\xca\xfe\xba\xbe\0\0\0\x34" + bytes(60))
