@@ -7,16 +7,16 @@ there and stay; the build makes the page that is installed, to which findings le
 usage: findings.py FILE     writes the installed page
 """
 
-import ast
 import html
 import re
 import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "python" / "homefree"))
+sys.path[:0] = [str(ROOT / "python/homefree"), str(ROOT / "python")]
 sys.dont_write_bytecode = True
 from command import doctor_log, page  # noqa: E402
+from tables import read, rows  # noqa: E402
 
 PAGE = "docs/findings.md"
 TABLES = {
@@ -26,18 +26,6 @@ TABLES = {
 }
 DEATHS = "loader/command/report/report_deaths.def"
 EXAMPLE = re.compile(r"^## (\S+ \S+)\n(?:(?!#|```).*\n)*```\n((?:(?!```).*\n)+)```$", re.MULTILINE)
-
-
-def read(name):
-    return (ROOT / name).read_text(encoding="utf-8")
-
-
-def rows(path, macro):
-    """The arguments of each row of a table, texts as they are in C."""
-    for row in re.findall(rf"^{macro}\((.*?)\)$", read(path), re.MULTILINE | re.DOTALL):
-        words = re.findall(r'"(?:[^"\\]|\\.)*"|,|\w+', row)
-        arguments = " ".join(words).split(" , ")
-        yield [ast.literal_eval(f"({one})") if one[0] == '"' else one for one in arguments]
 
 
 def said_in_logs():
@@ -60,11 +48,11 @@ class Finding:
 
 
 def findings():
-    examples = dict(EXAMPLE.findall(read(PAGE)))
+    examples = dict(EXAMPLE.findall(read(ROOT, PAGE)))
     logs = said_in_logs()
-    deaths = " ".join(text for _, text in rows(DEATHS, "HF_REPORT_DEATH"))
+    deaths = " ".join(text for _, text in rows(read(ROOT, DEATHS), "HF_REPORT_DEATH"))
     for command, (path, macro) in TABLES.items():
-        for _, name, severity, *texts in rows(path, macro):
+        for _, name, severity, *texts in rows(read(ROOT, path), macro):
             if name:
                 title = f"{command} {name}"
                 texts = [deaths if text == "NULL" else text for text in texts]

@@ -14,8 +14,8 @@ import re
 import zipfile
 
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
-# Of `homefree memory` and `homefree exports`, and what Meson reads.
-_LEFT_OUT = re.compile(r"memory.*|exports\.py|meson\.build")
+# Of `homefree memory`, `homefree exports` and `homefree doctor --core`, and what Meson reads.
+_LEFT_OUT = re.compile(r"memory.*|exports\.py|(doctor_)?core_?.*\.py|meson\.build")
 _IN_C = "Programming Language :: C"
 _TIME = 1980, 1, 1, 0, 0, 0
 

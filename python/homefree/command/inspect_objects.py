@@ -71,7 +71,7 @@ class Inspected:
             self._known = None if "write-baseline" in options else known
         self._asked = [f"--{name}" for name in _ASKED if name in options]
         self._cache = None
-        if self.environment and "root" not in options:
+        if self.environment and self._command and "root" not in options:
             from .inspect_cache import Cache
 
             self._cache = Cache(self._command, self._asked)
