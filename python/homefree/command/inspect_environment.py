@@ -32,6 +32,7 @@ _RECORD_MOST = 64 << 20
 _STACKS_REFUSED = 2, 41  # by this glibc and later ones
 _OBJECT = re.compile(r"\.(so|dylib|dll|pyd)\b")
 _LLVMS_OPENMP = re.compile(r"lib(omp|omp5|iomp5)\.so")
+_REGISTERS_IN_MEMORY = b"__KMP_REGISTERED_LIB_%d_%d"
 
 
 def judge(inspected):
@@ -105,10 +106,16 @@ class _Together:
                 self._add("newer-glibc", file, f"it needs glibc {needed}; here is {here}")
 
     def _openmp(self):
-        found = self._distinct(lambda file: _LLVMS_OPENMP.match(_plain_name(file)))
-        for file in found if len(found) > 1 else ():
-            message = f"one of {len(found)} runtimes of LLVM's or Intel's OpenMP"
-            self._add("several-openmps", file, message)
+        # Those with one soname are one, unless they are loaded by their paths. Older ones register
+        # in the environment, newer ones in shared memory, and neither look where the others do.
+        found = {}
+        for file in self._distinct(lambda file: _LLVMS_OPENMP.match(_plain_name(file))):
+            same = found.setdefault(_holds(file, _REGISTERS_IN_MEMORY), {})
+            same[file["soname"] or file["path"]] = file
+        for files in (same.values() for same in found.values() if len(same) > 1):
+            for file in files:
+                message = f"one of {len(files)} runtimes of LLVM's or Intel's OpenMP"
+                self._add("several-openmps", file, message)
 
     def _static_tls(self):
         found = [file for file in self._files if file["tls"]["static"] and file["tls"]["bytes"]]
@@ -176,12 +183,30 @@ def _contents(file, sizes):
         return file["path"]
     digest = hashlib.sha256()
     try:
-        with open(file["path"], "rb") as opened:
-            while piece := opened.read(1 << 20):
-                digest.update(piece)
+        for piece in _pieces(file):
+            digest.update(piece)
     except OSError:
         return file["path"]
     return digest.digest()
+
+
+def _holds(file, text):
+    """Whether a file contains a text; so does, perhaps, what cannot be read."""
+    before = b""
+    try:
+        for piece in _pieces(file):
+            if text in before + piece:
+                return True
+            before = piece[-len(text) :]
+    except OSError:
+        return True
+    return False
+
+
+def _pieces(file):
+    with open(file["path"], "rb") as opened:
+        while piece := opened.read(1 << 20):
+            yield piece
 
 
 def _version(text):

@@ -92,6 +92,19 @@ class Rules(Environment):
             sorted(found["several-openmps"]), ["libiomp5.so", "libomp-0123456789abcdef.so.5"]
         )
 
+    def test_openmps_that_do_not_meet(self):
+        """mkl's and paddlepaddle's: one soname, and one of them registers where the other does not
+        look."""
+        newer = 'const char *where = "__KMP_REGISTERED_LIB_%d_%d";' + number(1)
+        self.library("a/libiomp5.so", newer, "-Wl,-soname,libiomp5.so")
+        self.library("b/libiomp5.so", number(2), "-Wl,-soname,libiomp5.so")
+        self.library("c/libomp.so.5", newer.replace("_LIB_%d_%d", "_LIB_%d"))
+        self.assertEqual(
+            set(self.found(status=1)["several-openmps"]), {"libiomp5.so", "libomp.so.5"}
+        )
+        (self.site / "c/libomp.so.5").unlink()
+        self.assertNotIn("several-openmps", self.found(status=0))
+
     def test_the_same_openmp_twice_is_one(self):
         first = self.library("a/libiomp5.so", number(1))
         self.file("site-packages/b/libiomp5.so", first.read_bytes())
