@@ -159,6 +159,17 @@ struct hf_heap *hf_interpreter_heap_of(int64_t interpreter)
     return home != NULL ? home->heap : NULL;
 }
 
+struct hf_limit *hf_interpreter_heap_unlimit(int64_t interpreter)
+{
+    const size_t at = interpreter > 0 ? place_of(interpreter, interpreter) : SLOTS;
+    struct hf_limit *limit = at < SLOTS ? slots[at].home.limit : NULL;
+    if (limit != NULL) {
+        slots[at].home.limit = NULL;
+        slots[at].home.number = HF_LIMITS_COUNT;
+    }
+    return limit;
+}
+
 /* Where the last call returned to; NULL: none reached the hook of the RAW domain. */
 static const void *last_call(void)
 {

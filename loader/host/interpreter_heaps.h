@@ -51,6 +51,10 @@ void hf_interpreter_heap_arena_ends(int64_t interpreter, size_t size);
 struct hf_limit *hf_interpreter_heap_limit(int64_t interpreter, unsigned *number);
 struct hf_heap *hf_interpreter_heap_of(int64_t interpreter);
 
+/* From now on the interpreter has no limit; the result is the one that it had, or NULL. The calling
+ * thread is attached to it, so that nobody allocates there meanwhile. */
+struct hf_limit *hf_interpreter_heap_unlimit(int64_t interpreter);
+
 /* A block that was just taken counts for a limit; NULL with ENOMEM if it would be above that: the
  * block is freed. */
 void *hf_interpreter_heap_count(unsigned limit, void *block);

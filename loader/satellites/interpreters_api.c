@@ -70,6 +70,12 @@ static int set_limit(int64_t interpreter, uint64_t most)
     return hf_limited_fits(&hf_limited[number], 0) ? 0 : -ENOMEM;
 }
 
+/* It runs nothing more that could ask for much, but may stay for long. */
+static void unlimit(int64_t interpreter)
+{
+    end_limit(hf_interpreter_heap_unlimit(interpreter));
+}
+
 /* Destructors of copies may use what is given back then. */
 static void interpreter_ended(int64_t interpreter)
 {
@@ -125,6 +131,7 @@ static const struct hf_interpreters_core core_functions = {
     .begins = interpreter_begins,
     .begun = interpreter_begun,
     .limit = set_limit,
+    .unlimit = unlimit,
     .measure = measure,
     .ended = interpreter_ended,
     .entered = hf_lent_copies_entered,

@@ -42,6 +42,7 @@ struct hf_interpreters_core {
     void (*begun)(int64_t interpreter);
     /* It may have so much from now on: -ENOMEM if it has more. */
     int (*limit)(int64_t interpreter, uint64_t most);
+    void (*unlimit)(int64_t interpreter); /* the calling thread is attached to it */
     bool (*measure)(struct hf_interpreter_memory *rows, size_t count);
     void (*ended)(int64_t interpreter);              /* nobody is in it any more */
     void (*entered)(int64_t interpreter);            /* the calling thread begins to work in it */

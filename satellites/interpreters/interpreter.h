@@ -33,6 +33,7 @@ struct hf_interpreter {
     int64_t id;
     struct hf_py_interpreter *python;
     struct hf_py_thread *first; /* the owner thread's thread state */
+    bool limited;               /* the owner thread's: it has a limit */
     unsigned long owner_thread; /* its thread, as CPython names it */
 
     /* Changed without a lock; see sessions.c. */

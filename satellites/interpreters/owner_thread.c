@@ -167,10 +167,10 @@ static void undo(struct hf_interpreter *interpreter)
 }
 
 /* It may be too much already. */
-static int limit(const struct hf_interpreter *interpreter,
-                 const struct hf_owner_thread_order *order)
+static int limit(struct hf_interpreter *interpreter, const struct hf_owner_thread_order *order)
 {
     const int error = hf_core()->limit(interpreter->id, order->memory_limit);
+    interpreter->limited = true;
     if (error == 0)
         return 0;
     (void)hf_core()->limit(interpreter->id, HF_LIMIT_NONE);
@@ -239,17 +239,28 @@ static bool may_end(const struct hf_interpreter *interpreter)
            (interpreter->held == 0 || interpreter->forsaken);
 }
 
+/* Others can have its limit, of which there are few. Called attached to it. */
+static void end_limit(struct hf_interpreter *interpreter)
+{
+    if (interpreter->limited)
+        hf_core()->unlimit(interpreter->id);
+    interpreter->limited = false;
+}
+
 /* Serves the interpreter until it may end. Called and returns detached. */
 static void serve(struct hf_interpreter *interpreter)
 {
     const struct hf_cpython *cpython = interpreter->group->py->cpython;
-    for (;;) {
+    for (bool parks = false;; parks = false) {
         pthread_mutex_lock(&interpreter->lock);
-        while (interpreter->head == NULL && !may_end(interpreter)) {
+        while (!parks && interpreter->head == NULL && !may_end(interpreter)) {
             int ending = HF_INTERPRETER_ENDING;
-            if (atomic_load(&interpreter->sessions) == 0 && interpreter->held > 0 &&
-                atomic_compare_exchange_strong(&interpreter->state, &ending,
-                                               HF_INTERPRETER_PARKED)) {
+            const bool is_held = atomic_load(&interpreter->sessions) == 0 && interpreter->held > 0;
+            parks = is_held && interpreter->limited && atomic_load(&interpreter->state) == ending;
+            if (parks)
+                continue;
+            if (is_held && atomic_compare_exchange_strong(&interpreter->state, &ending,
+                                                          HF_INTERPRETER_PARKED)) {
                 hf_registry_count(HF_INTERPRETER_ENDING, HF_INTERPRETER_PARKED);
                 pthread_mutex_unlock(&interpreter->lock);
                 hf_group_changed(interpreter->group);
@@ -260,9 +271,11 @@ static void serve(struct hf_interpreter *interpreter)
         }
         const bool posted = interpreter->head != NULL;
         pthread_mutex_unlock(&interpreter->lock);
-        if (!posted)
+        if (!posted && !parks)
             return;
         cpython->attach(interpreter->first);
+        if (parks)
+            end_limit(interpreter);
         hf_posts_run(interpreter);
         cpython->detach();
     }
@@ -285,8 +298,8 @@ static void end_interpreter(struct hf_interpreter *interpreter)
     for (;; wait_a_little(interpreter)) {
         serve(interpreter);
         hf_running_name(&interpreter->tended, "<end>");
-        (void)hf_core()->limit(interpreter->id, HF_LIMIT_NONE);
         py->cpython->attach(interpreter->first);
+        end_limit(interpreter);
         if (!finished)
             hf_inside_finish(py);
         finished = true;

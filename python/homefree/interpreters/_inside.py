@@ -32,8 +32,9 @@ _ANY = (1 << 64) - 1  # HF_LIMIT_NONE
 
 # Outcomes of a task, and what else a worker has to say; _homefree's work.c has two of them, too. A
 # worker that has done as many tasks as it may is RETIRED, and gives its index; shortly before, it
-# says that it is NEARLY.
-DONE, RAISED, BROKEN, RETIRED, NEARLY = 0, 1, 2, 3, 4
+# says that it is NEARLY. The queue (_queue.py) tells itself that one has ENDED, and that it LACKS
+# what one more needs.
+DONE, RAISED, BROKEN, RETIRED, NEARLY, ENDED, LACKS = range(7)
 
 
 class RemoteError(Exception):

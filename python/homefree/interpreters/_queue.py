@@ -17,7 +17,7 @@ import weakref
 
 from .. import _homefree
 from ._crossing import unpack
-from ._inside import BROKEN, DONE, NEARLY, RETIRED, RemoteError
+from ._inside import BROKEN, DONE, ENDED, LACKS, NEARLY, RAISED, RETIRED, RemoteError
 from ._prepare import join
 from ._threads import BrokenInterpreters, break_all, close_all, settle
 
@@ -96,13 +96,15 @@ class Queue:
         # none, False while it is made.
         self.groups = []
         self.owed = self.spares = 0  # of those: not made yet; made, and nobody has retired for them
+        self.ending = self.ended = 0  # of those that have retired
+        self.lacks = None  # why none can be made until a further one has ended
         self.nearly = set()  # indices of those that will retire soon
         self.closed = False
         self.work = _homefree.work_new(count)
         self.futures = {}
         self.broken = None
         self.threads = []  # for interpreters of others
-        self.ended = threading.Event()
+        self.done = threading.Event()
         self.thread = threading.Thread(
             target=self._collect, name="homefree.interpreters", daemon=False
         )
@@ -154,12 +156,16 @@ class Queue:
             self.owed += 1
         self.spares -= 1
         group, self.groups[index] = self.groups[index], None
-        self._aside(_homefree.interpreters_end, group, patience)
-        self._renew()
+        self.ending += 1
+        self._aside(self._end_one, group, patience)
+
+    def _end_one(self, group, patience):
+        _homefree.interpreters_end(group, patience)
+        _homefree.work_give(self.work, 0, ENDED, b"", [])
 
     def _renew(self):
         """Makes what is to take the places of those that retire, one ahead of its time."""
-        while self.owed and self.spares < 1:
+        while self.owed and self.spares < 1 and self.lacks is None:
             if self.closed and not _homefree.work_waits(self.work, 0):
                 return
             self.owed -= 1
@@ -168,11 +174,28 @@ class Queue:
                 self.groups.append(None)
             index = self.groups.index(None)
             self.groups[index] = False
-            self._aside(self._replace, index)
+            self._aside(self._replace, index, self.ended)
 
-    def _replace(self, index):
-        self.groups[index] = self._group()
-        self._begin(index)
+    def _replace(self, index, ended):
+        group = None
+        try:
+            self.groups[index] = group = self._group()
+            self._begin(index)
+        except (OSError, RuntimeError) as error:
+            self.groups[index] = None
+            if group is not None:
+                _homefree.interpreters_end(group, 0)
+            _homefree.work_give(self.work, ended, LACKS, str(error).encode(), [])
+
+    def _lack(self, ended, why):
+        """None could be made, when so many had ended. One that ends may leave what the next one
+        needs, and those that there are go on without it."""
+        self.owed += 1
+        self.spares -= 1
+        if ended == self.ended:
+            self.lacks = why
+        if self.lacks is not None and not self.ending and not any(self.groups):
+            self._break(why)
 
     def _aside(self, function, *arguments):
         """Calls what takes a moment on a thread of its own, which counts as a worker meanwhile."""
@@ -247,17 +270,27 @@ class Queue:
             _, future = self.futures.popitem()
             settle(future.set_exception, BrokenInterpreters(why))
 
-    def _complete(self, number, outcome, pickled, buffers):
-        if outcome in (NEARLY, RETIRED):
-            if outcome == NEARLY:
-                self.nearly.add(number)
-                self.owed += 1
-                self._renew()
-            else:
-                self._retire(number)
-            return
+    def _note(self, number, outcome, text):
+        """What is no task's result."""
+        why = f"an interpreter is lost: {bytes(text).decode('utf-8', 'replace')}"
         if outcome == BROKEN:
-            self._break(f"an interpreter is lost: {bytes(pickled).decode('utf-8', 'replace')}")
+            self._break(why)
+        elif outcome == LACKS:
+            self._lack(number, why)
+        elif outcome == RETIRED:
+            self._retire(number)
+        elif outcome == NEARLY:
+            self.nearly.add(number)
+            self.owed += 1
+        elif outcome == ENDED:
+            self.ending -= 1
+            self.ended += 1
+            self.lacks = None
+        self._renew()
+
+    def _complete(self, number, outcome, pickled, buffers):
+        if outcome not in (DONE, RAISED):
+            self._note(number, outcome, pickled)
             return
         future = self.futures.pop(number, None)
         if future is None:
@@ -287,6 +320,7 @@ class Queue:
                 error = TimeoutError(f"the task ran for more than {self.seconds} seconds")
                 settle(future.set_exception, error)
             self._retire(index, 0)
+            self._renew()
 
     def _collect(self):
         while (results := self._results()) is not None:
@@ -301,7 +335,7 @@ class Queue:
         for thread in self.threads:
             thread.join()
         self._end()
-        self.ended.set()
+        self.done.set()
 
 
 _queues = weakref.WeakSet()
@@ -348,7 +382,7 @@ def _close_all():
 def _warn():
     """CPython cannot fork beside interpreters with GILs of their own: the child of 3.12.1 hangs,
     and those of 3.13.0 and 3.14.10 die, before any code of ours runs there."""
-    if any(not queue.ended.is_set() for queue in _queues):
+    if any(not queue.done.is_set() for queue in _queues):
         warnings.warn(
             "homefree.interpreters: os.fork() beside an Executor hangs or crashes in the child, a "
             "fault of CPython's; start processes by subprocess, or with multiprocessing's 'spawn'",

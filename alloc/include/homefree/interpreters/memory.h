@@ -88,7 +88,7 @@ struct hf_interpreter_memory {
     uint64_t used;     /* with a limit, what counts: arenas as a whole, blocks, counted; else 0 */
     uint64_t peak;     /* the most that ever counted */
     uint64_t refused;  /* allocations that were refused */
-    bool is_counted;   /* it was made with a limit, HF_LIMIT_NONE perhaps */
+    bool is_counted;   /* it has a limit, HF_LIMIT_NONE perhaps; a parked one has none any more */
 };
 
 /* What hf_interpreters_memory() calls for each interpreter. A result other than 0 ends it. */
@@ -132,7 +132,7 @@ HF_API int hf_interpreters_memory(hf_interpreter_memory_visitor *visit, void *co
  *   bytes        in: HF_LIMIT_NONE (homefree/limit.h): any
  * Result: 0 or a negative errno.
  * Errors:
- *   -ENOENT  there is no such interpreter, or it was made without memory_limit
+ *   -ENOENT  there is no such interpreter, or it was made without memory_limit, or is parked
  *   -ENOMEM  it has more than that: whatever it asks for is refused until enough was freed
  * Frees: nothing.
  * Threads: safe.
