@@ -10,6 +10,7 @@
 #include "alloc/heap/internal.h"
 #include "loader/host/arena_owners.h"
 #include "loader/host/interpreter_heaps.h"
+#include "loader/host/leavings.h"
 #include "loader/host/pymalloc.h"
 
 #include <errno.h>
@@ -36,7 +37,8 @@ struct search {
         size_t words;
     } * open; /* blocks that are kept and have not been looked at */
     size_t open_count, open_capacity;
-    bool failed; /* there was no memory: everything stays */
+    bool failed;   /* there was no memory: everything stays */
+    uint64_t kept; /* bytes of what is kept */
 };
 
 /* ---- what there is ---- */
@@ -145,6 +147,7 @@ static void keep(struct search *search, uintptr_t address)
         found->marks[index / 64] |= bit;
     } else if (found->is_kept)
         return;
+    search->kept += found->is_kept ? 0 : found->size;
     found->is_kept = true;
     open_block(search, start, size);
 }
@@ -180,6 +183,8 @@ static void look_through(struct search *search, uintptr_t start, size_t size)
 
 static int look_at_object(struct dl_phdr_info *info, size_t size, void *context)
 {
+    struct search *search = context;
+    const uint64_t before = search->kept;
     (void)size;
     const uintptr_t own = (uintptr_t)&hf_region;
     for (int i = 0; i < info->dlpi_phnum; i++)
@@ -190,8 +195,11 @@ static int look_at_object(struct dl_phdr_info *info, size_t size, void *context)
         if (segment->p_type != PT_LOAD || (segment->p_flags & PF_W) == 0)
             continue;
         const uintptr_t start = (info->dlpi_addr + segment->p_vaddr + 7) & ~(uintptr_t)7;
-        look_through(context, start, info->dlpi_addr + segment->p_vaddr + segment->p_memsz - start);
+        look_through(search, start, info->dlpi_addr + segment->p_vaddr + segment->p_memsz - start);
     }
+    if (search->kept != before)
+        hf_leavings_add(info->dlpi_name[0] != '\0' ? info->dlpi_name : "the program",
+                        "its static data refers to objects", search->kept - before);
     return 0;
 }
 
@@ -214,21 +222,23 @@ static void release(struct search *search, struct hf_heap *heap)
         (void)hf_heaps()->drop(heap);
 }
 
-void hf_left_behind_give_back(int64_t interpreter)
+uint64_t hf_left_behind_give_back(int64_t interpreter)
 {
     struct search search = {0};
+    uint64_t kept = 0;
     bool is_kept;
     struct hf_heap *heap = hf_interpreter_heap_end(interpreter, &is_kept);
-    if (is_kept)
-        return;
-    if (gather(&search, interpreter, heap)) {
+    if (gather(&search, interpreter, heap) && !is_kept) {
         if (search.count > 0)
             (void)dl_iterate_phdr(look_at_object, &search);
         if (!search.failed)
             release(&search, heap);
     }
+    for (size_t i = 0; i < search.count && is_kept; i++)
+        kept += search.left[i].size;
     for (size_t i = 0; i < search.count; i++)
         hf_free(search.left[i].marks);
     hf_free(search.left);
     hf_free(search.open);
+    return kept;
 }

@@ -15,8 +15,10 @@
  * Gives back what an interpreter left that nobody refers to. What the static data of any object
  * refers to stays, with all that this refers to in turn: CPython before 3.12.4 keeps tuples of
  * ended interpreters there (its issue 119213), and so may a module that keeps an object. An arena
- * stays as a whole; hf_pymalloc_left() counts those.
+ * stays as a whole; hf_pymalloc_left() counts those, and leavings.h has whose data it is. Of an
+ * interpreter that is kept (hf_interpreter_heap_keep()) all stays; the result is how many bytes, or
+ * else 0.
  */
-void hf_left_behind_give_back(int64_t interpreter);
+uint64_t hf_left_behind_give_back(int64_t interpreter);
 
 #endif

@@ -144,11 +144,16 @@ void *hf_private_reuse(const char *path, int64_t interpreter)
     return open != NULL && path != NULL ? open->private_reuse(path, interpreter) : NULL;
 }
 
-void hf_lent_copies_ended(int64_t interpreter)
+bool hf_lent_copies_ended(int64_t interpreter, hf_lent_leaver *tell, void *context)
 {
     const struct hf_adopt_functions *open = hf_satellite_functions(&place.satellite);
-    if (open != NULL)
-        open->lent_ended(interpreter);
+    return open != NULL && open->lent_ended(interpreter, tell, context);
+}
+
+int hf_lent_copies_common(int64_t interpreter, void *handle)
+{
+    const struct hf_adopt_functions *open = hf_satellite_open(&place.satellite, NULL, 0);
+    return open != NULL ? open->lent_common(interpreter, handle) : -ENOTSUP;
 }
 
 void hf_lent_copies_entered(int64_t interpreter)

@@ -6,6 +6,8 @@
 #ifndef HOMEFREE_LOADER_SATELLITES_ADOPT_API_H
 #define HOMEFREE_LOADER_SATELLITES_ADOPT_API_H
 
+#include "loader/satellites/adopt_tables.h"
+
 #include <limits.h>
 #include <link.h>
 #include <stdbool.h>
@@ -25,8 +27,12 @@ bool hf_adopted_copy_of(const char *file, char copy[PATH_MAX]);
 const char *hf_copied_from(const struct link_map *map);
 
 /* An interpreter has ended, and no thread is in it any more: the private copies that it was lent
- * are made new, for the next one. */
-void hf_lent_copies_ended(int64_t interpreter);
+ * are made new, for the next one. Returns whether something of it, which is told, may use its
+ * memory nevertheless. */
+bool hf_lent_copies_ended(int64_t interpreter, hf_lent_leaver *tell, void *context);
+
+/* The interpreter uses a loaded object that is not its alone. 0 or a negative errno. */
+int hf_lent_copies_common(int64_t interpreter, void *handle);
 
 /* The calling thread, which may have been in other interpreters, begins to work in this one. */
 void hf_lent_copies_entered(int64_t interpreter);

@@ -32,6 +32,9 @@ struct hf_adopt_core {
     bool (*adopted_elsewhere)(const void *block); /* copies refer to it */
 };
 
+/* Who outlives an interpreter and may use its memory: an object's path, and why. */
+typedef void hf_lent_leaver(void *context, const char *path, const char *why);
+
 /* The satellite's. */
 struct hf_adopt_functions {
     int (*adopt_file)(const char *path, char *out, size_t size, bool selected);
@@ -40,7 +43,8 @@ struct hf_adopt_functions {
     const char *(*copy_directory)(const struct link_map *map);
     int (*private_lend)(const char *path, void *handle, int64_t interpreter);
     void *(*private_reuse)(const char *path, int64_t interpreter);
-    void (*lent_ended)(int64_t interpreter);
+    bool (*lent_ended)(int64_t interpreter, hf_lent_leaver *tell, void *context);
+    int (*lent_common)(int64_t interpreter, void *handle);
     void (*lent_entered)(int64_t interpreter);
 };
 

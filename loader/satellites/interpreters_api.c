@@ -15,6 +15,7 @@
 #include "alloc/heap/internal.h"
 #include "loader/host/interpreter_heaps.h"
 #include "loader/host/interpreter_memory.h"
+#include "loader/host/leavings.h"
 #include "loader/host/left_behind.h"
 #include "loader/host/pymalloc.h"
 #include "loader/satellites/adopt_api.h"
@@ -23,6 +24,7 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <homefree/libc.h>
 #include <link.h>
 
 /* ---- limits of interpreters ---- */
@@ -76,13 +78,41 @@ static void unlimit(int64_t interpreter)
     end_limit(hf_interpreter_heap_unlimit(interpreter));
 }
 
+/* Who may use what an ended interpreter had. */
+struct leavers {
+    size_t count;
+    struct {
+        char *path;
+        const char *why;
+    } rows[16];
+};
+
+static void add_leaver(void *context, const char *path, const char *why)
+{
+    struct leavers *leavers = context;
+    char *kept =
+        leavers->count < sizeof leavers->rows / sizeof leavers->rows[0] ? hf_strdup(path) : NULL;
+    if (kept == NULL)
+        return;
+    leavers->rows[leavers->count].path = kept;
+    leavers->rows[leavers->count++].why = why;
+}
+
 /* Destructors of copies may use what is given back then. */
 static void interpreter_ended(int64_t interpreter)
 {
+    struct leavers leavers = {0};
     unsigned number;
     struct hf_limit *limit = hf_interpreter_heap_limit(interpreter, &number);
-    hf_lent_copies_ended(interpreter);
-    hf_left_behind_give_back(interpreter);
+    if (hf_lent_copies_ended(interpreter, add_leaver, &leavers))
+        (void)hf_interpreter_heap_keep(interpreter);
+    const uint64_t bytes = hf_left_behind_give_back(interpreter);
+    if (bytes != 0 && leavers.count == 0)
+        hf_leavings_add("the program", "it has called hf_interpreters_keep()", bytes);
+    for (size_t i = 0; i < leavers.count; i++) {
+        hf_leavings_add(leavers.rows[i].path, leavers.rows[i].why, bytes);
+        hf_free(leavers.rows[i].path);
+    }
     end_limit(limit);
 }
 
@@ -270,11 +300,25 @@ int hf_interpreters_limit_object(int64_t interpreter, void *handle)
     return limit_object(interpreter, handle);
 }
 
-int hf_interpreters_keep(int64_t interpreter)
+/* If it cannot be noted what has to be looked at, all stays. */
+int hf_interpreters_keep(int64_t interpreter, void *handle)
 {
     if (is_elsewhere())
-        FORWARD(keep, -ENOENT, (interpreter));
-    return hf_interpreter_heap_keep(interpreter) ? 0 : -ENOENT;
+        FORWARD(keep, -ENOENT, (interpreter, handle));
+    if (hf_interpreter_heap_of(interpreter) == NULL)
+        return -ENOENT;
+    if (handle == NULL || hf_lent_copies_common(interpreter, handle) != 0)
+        (void)hf_interpreter_heap_keep(interpreter);
+    return 0;
+}
+
+int hf_interpreters_leaks(hf_interpreter_leak_visitor *visit, void *context)
+{
+    if (visit == NULL)
+        return -EINVAL;
+    if (is_elsewhere())
+        FORWARD(leaks, 0, (visit, context));
+    return hf_leavings_each(visit, context);
 }
 
 int hf_interpreters_left(int64_t interpreter, bool give_back, struct hf_interpreter_left *out)
@@ -441,6 +485,7 @@ const struct hf_interpreters_functions hf_interpreters_offered = {
     .memory = hf_interpreters_memory,
     .limit = hf_interpreters_limit,
     .limit_object = hf_interpreters_limit_object,
+    .leaks = hf_interpreters_leaks,
 };
 
 void hf_interpreters_observe(const struct hf_interpreters_observer *observer)

@@ -49,8 +49,8 @@ struct hf_interpreters_core {
     const struct hf_interpreters_observer *observer; /* filled before a satellite is opened */
 };
 
-/* The satellite's: those of homefree/interpreters.h, but for `left`, `current`, `limit` and
- * `limit_object`, which are the core's own. Instances of libhomefree offer each other
+/* The satellite's: those of homefree/interpreters.h, but for `keep`, `left`, `leaks`, `current`,
+ * `limit` and `limit_object`, which are the core's own. Instances of libhomefree offer each other
  * the same table, complete: append only. */
 struct hf_interpreters_functions {
     int (*engine)(char *why, size_t size);
@@ -81,7 +81,7 @@ struct hf_interpreters_functions {
                         const struct hf_value *arguments, size_t count, struct hf_value *result);
     void (*replica_drop)(struct hf_replica *replica);
     int (*finish)(int timeout_ms);
-    int (*keep)(int64_t interpreter);
+    int (*keep)(int64_t interpreter, void *handle);
     int (*left)(int64_t interpreter, bool give_back, struct hf_interpreter_left *out);
     int (*replica_from_package)(struct hf_replica **out, struct hf_interpreters *group,
                                 const char *path, const char *package, const char *name,
@@ -92,6 +92,7 @@ struct hf_interpreters_functions {
     int (*memory)(hf_interpreter_memory_visitor *visit, void *context);
     int (*limit)(int64_t interpreter, uint64_t bytes);
     int (*limit_object)(int64_t interpreter, void *handle);
+    int (*leaks)(hf_interpreter_leak_visitor *visit, void *context);
 };
 
 #endif

@@ -6,6 +6,7 @@
  */
 #include "python/native/crossing.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <homefree/homefree.h>
 #include <homefree/interpreters.h>
@@ -34,7 +35,10 @@ PyDoc_STRVAR(known_doc, "interpreter_make_known()\n--\n\nLets others send the bl
                         "interpreter home, also if homefree has not made it.");
 PyDoc_STRVAR(current_doc, "interpreter_current()\n--\n\nhf_interpreter_current().");
 
-PyDoc_STRVAR(keep_doc, "interpreter_keep()\n--\n\nhf_interpreters_keep() of this interpreter.");
+PyDoc_STRVAR(keep_doc, "interpreter_keep(path)\n--\n\nhf_interpreters_keep() of this interpreter, "
+                       "for the loaded object of a file, or with None.");
+PyDoc_STRVAR(leaks_doc, "interpreters_leaks()\n--\n\nhf_interpreters_leaks(): a list of (object, "
+                        "why, interpreters, bytes).");
 
 const char homefree_group_name[] = "homefree.interpreters";
 
@@ -181,13 +185,37 @@ static PyObject *interpreter_current(PyObject *module, PyObject *unused)
     return PyLong_FromLongLong(hf_interpreter_current());
 }
 
-static PyObject *interpreter_keep(PyObject *module, PyObject *unused)
+static PyObject *interpreter_keep(PyObject *module, PyObject *path)
 {
+    PyObject *bytes = NULL;
     (void)module;
-    (void)unused;
-    (void)hf_interpreters_keep(hf_interpreter_current());
+    if (path != Py_None && !PyUnicode_FSConverter(path, &bytes))
+        return NULL;
+    void *handle = bytes != NULL ? dlopen(PyBytes_AsString(bytes), RTLD_LAZY | RTLD_NOLOAD) : NULL;
+    (void)hf_interpreters_keep(hf_interpreter_current(), handle);
+    Py_XDECREF(bytes);
     Py_INCREF(Py_None);
     return Py_None;
+}
+
+static int add_leak(void *context, const struct hf_interpreter_leak *leak)
+{
+    PyObject *row =
+        Py_BuildValue("(NsKK)", PyUnicode_DecodeFSDefault(leak->object), leak->why,
+                      (unsigned long long)leak->interpreters, (unsigned long long)leak->bytes);
+    const int result = row != NULL ? PyList_Append(context, row) : -1;
+    Py_XDECREF(row);
+    return result;
+}
+
+static PyObject *interpreters_leaks(PyObject *module, PyObject *unused)
+{
+    PyObject *list = PyList_New(0);
+    (void)module;
+    (void)unused;
+    if (list != NULL && hf_interpreters_leaks(add_leak, list) != 0)
+        Py_CLEAR(list);
+    return list;
 }
 
 static PyObject *interpreter_make_known(PyObject *module, PyObject *unused)
@@ -225,6 +253,7 @@ PyMethodDef homefree_interpreters_methods[] = {
     {"interpreter_limit_object", interpreter_limit_object, METH_O, object_doc},
     {"interpreter_make_known", interpreter_make_known, METH_NOARGS, known_doc},
     {"interpreter_current", interpreter_current, METH_NOARGS, current_doc},
-    {"interpreter_keep", interpreter_keep, METH_NOARGS, keep_doc},
+    {"interpreter_keep", interpreter_keep, METH_O, keep_doc},
+    {"interpreters_leaks", interpreters_leaks, METH_NOARGS, leaks_doc},
     {NULL, NULL, 0, NULL},
 };

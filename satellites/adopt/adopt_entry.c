@@ -17,6 +17,7 @@ static const struct hf_adopt_functions here = {
     .private_lend = hf_lent_add,
     .private_reuse = hf_lent_reuse,
     .lent_ended = hf_lent_ended,
+    .lent_common = hf_lent_common,
     .lent_entered = hf_lent_entered,
 };
 

@@ -79,6 +79,10 @@ static struct PyModuleDef definition = {
     PyModuleDef_HEAD_INIT, "taker", NULL, 0, methods, slots, NULL, NULL, NULL,
 };
 
+#ifdef TAKER_GIVES
+#    define PyInit_taker PyInit_giver
+#endif
+
 PyMODINIT_FUNC PyInit_taker(void)
 {
     return PyModuleDef_Init(&definition);

@@ -19,7 +19,7 @@ NUMPYS = numpys.take()
 HEAD = """
 import os, sys, threading
 import homefree
-from homefree.interpreters import Executor
+from homefree.interpreters import Executor, leaks
 
 def copies():
     with open("/proc/self/maps") as maps:
@@ -39,6 +39,8 @@ def cycle(function, count=1):
 
 @unittest.skipIf(sys.version_info < (3, 12), "before 3.12, all interpreters share one GIL")
 class Renewed(unittest.TestCase):
+    maxDiff = None
+
     def fine(self, definitions, code, site=MODULES):
         with tempfile.TemporaryDirectory() as directory:
             path = pathlib.Path(directory) / "program.py"
@@ -103,6 +105,55 @@ for _ in range(3):
     assert cycle(use, 2) == [1, 1]
     cycle(fill, 2)
 assert taker.drop() == 12
+""",
+        )
+
+    def test_modules_for_all_that_have_taken_nothing(self):
+        self.fine(
+            "def use():\n    import giver\n    return giver.keep() and giver.drop()\n",
+            """
+for _ in range(3):
+    assert cycle(use) == [2]
+assert leaks() == [], leaks()
+""",
+        )
+
+    def test_keys_objects_and_threads_that_are_over(self):
+        """The next interpreter has the same copy, and nothing of what the last one made."""
+        self.fine(
+            "def use():\n    import outgoing\n"
+            "    return outgoing.use(), outgoing.visit(), outgoing.leave()\n",
+            """
+wanted = [("", True, True)]
+assert cycle(use) == wanted
+before = copies()
+for _ in range(8):
+    found = cycle(use)
+    assert found == wanted, found
+assert copies() == before, (copies(), before)
+assert leaks() == [], leaks()
+for _ in range(2):
+    assert cycle(use, 2) == wanted * 2
+assert copies() <= 2 * before, (copies(), before)
+""",
+        )
+
+    def test_what_stays_is_named(self):
+        self.fine(
+            "def stay():\n    import outgoing\n    return outgoing.stay()\n"
+            "def early():\n    import outgoing_early\n    return outgoing_early.use()\n"
+            "def take():\n    import taker\n    return taker.keep()\n",
+            """
+assert cycle(stay) + cycle(early) + cycle(take) == [True, "", 1]
+assert cycle(stay) == [True]
+found = {os.path.basename(row.file): row for row in leaks()}
+assert len(found) == 3, found
+for name, word, count in (("outgoing", "threads", 2), ("outgoing_early", "keys", 1),
+                          ("taker", "has memory", 1)):
+    row = found[name + ".so"]
+    assert word in row.why and row.interpreters == count, row
+    # CPython 3.14 gives arenas back itself if all of them are empty.
+    assert row.cycle > 1_000_000 or sys.version_info >= (3, 14), row
 """,
         )
 

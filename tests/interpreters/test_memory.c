@@ -92,7 +92,8 @@ START_TEST(one_is_refused_and_others_go_on)
     ck_assert_uint_eq(after.refused, before.refused + 1);
     ck_assert_uint_ge(after.blocks, before.blocks + 10 * MIB);
     ck_assert_uint_ge(after.used, before.used + 10 * MIB);
-    ck_assert_uint_le(after.used, before.used + 13 * MIB);
+    /* The traceback has had modules imported, in 3.14 for 3 MiB. */
+    ck_assert_uint_le(after.used, before.used + 15 * MIB);
     ck_assert_uint_eq(after.live, after.objects + after.blocks + after.counted);
     ck_assert(!memory_of(stats_of(free_one, 0).id).is_counted);
     ck_assert_uint_ge(memory_of(stats_of(free_one, 0).id).blocks, 60 * MIB);

@@ -81,18 +81,22 @@ HF_API int hf_private_remove(const char *path);
  * interpreter can reuse it, so that interpreters that come and go do not fill the process with
  * copies.
  *
- * Call it when dlopen() has returned, before anything of the copy is called.
+ * A copy of which something is left then stays as it is, for ever: threads that it has started, and
+ * thread-local objects with destructors in threads that live on. hf_interpreters_leaks() names it.
+ *
+ * Call it when dlopen() has returned, before anything of the copy is called, on the thread that has
+ * called hf_private_copy().
  *
  * Parameters:
  *   path         in: the original, as hf_private_copy() was given it
  *   handle       in: of the loaded copy, whose file is not removed yet
  *   interpreter  in: CPython's number for it (hf_interpreter_current())
- * Result: 0 or a negative errno; then the copy stays with its interpreter for ever, as without this
- *   call.
+ * Result: 0 or a negative errno; then the copy stays as it is when its interpreter has ended, and
+ *   the interpreter's memory stays as well.
  * Errors:
  *   -EINVAL   path or handle is NULL or wrong, or the interpreter is the main one
- *   -ENOTSUP  the copy has state elsewhere: it may start threads, or has thread-local objects with
- *             destructors or keys of thread-specific data
+ *   -EBUSY    the copy's constructors have made keys of thread-specific data
+ *   -ENOTSUP  the copy cannot be made new: its file is of an unusual kind
  *   -ENOMEM   there is no memory
  *   others    as open(2) and read(2)
  * Frees: nothing; the handle must stay open.

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ._crossing import share
     from ._executor import Executor, engine
     from ._inside import RemoteError
-    from ._interpreter_memory import InterpreterMemory, memory
+    from ._interpreter_memory import InterpreterLeak, InterpreterMemory, leaks, memory
     from ._prepare import prepare
     from ._replica import Replica
     from ._threads import BrokenInterpreters
@@ -25,12 +25,14 @@ if TYPE_CHECKING:
 __all__ = [
     "BrokenInterpreters",
     "Executor",
+    "InterpreterLeak",
     "InterpreterMemory",
     "Message",
     "RemoteError",
     "Replica",
     "Shared",
     "engine",
+    "leaks",
     "memory",
     "prepare",
     "share",
@@ -44,10 +46,12 @@ from .._homefree import Message, Shared  # noqa: E402, they are there now
 _LAZY = {
     "BrokenInterpreters": "_threads",
     "Executor": "_executor",
+    "InterpreterLeak": "_interpreter_memory",
     "InterpreterMemory": "_interpreter_memory",
     "RemoteError": "_inside",
     "Replica": "_replica",
     "engine": "_executor",
+    "leaks": "_interpreter_memory",
     "memory": "_interpreter_memory",
     "prepare": "_prepare",
     "share": "_crossing",

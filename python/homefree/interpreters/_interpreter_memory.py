@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""memory(): what each interpreter has.
+"""memory(): what each interpreter has. leaks(): what those that have ended left.
 
 State: none. Threads: any.
 """
@@ -11,7 +11,7 @@ from typing import NamedTuple
 from .. import _homefree
 from ._queue import places
 
-__all__ = ["InterpreterMemory", "memory"]
+__all__ = ["InterpreterLeak", "InterpreterMemory", "leaks", "memory"]
 
 
 class InterpreterMemory(NamedTuple):
@@ -70,3 +70,36 @@ def memory() -> list[InterpreterMemory]:
         InterpreterMemory(number, known.get(number, index if grouped else None), *more)
         for number, index, grouped, *more in _homefree.interpreters_memory()
     ]
+
+
+class InterpreterLeak(NamedTuple):
+    """Because of what memory of ended interpreters stays, for leaks(). Since 1.0."""
+
+    file: str
+    """The module's, or another object's."""
+    why: str
+    """A sentence."""
+    interpreters: int
+    """How many have left something because of it."""
+    bytes: int
+    """Of all these interpreters together. If several modules keep an interpreter's, each has all
+    of it."""
+
+    @property
+    def cycle(self) -> int:
+        """Bytes of each interpreter."""
+        return self.bytes // self.interpreters
+
+
+def leaks() -> list[InterpreterLeak]:
+    """Which modules keep the memory of interpreters that have ended, those of executors and of
+    groups in C, and why. Most bytes come first.
+
+    An interpreter's objects go back when it has ended, unless a module may still use them: one that
+    has started threads which run on, one for all interpreters that has memory, or any object whose
+    static data refers to something. What modules take from malloc() and never free is not counted:
+    homefree run --diagnose --leaks has that. Threads: any. Fork: the child has what there was.
+    Since 1.0.
+    """
+    rows = [InterpreterLeak(*row) for row in _homefree.interpreters_leaks()]
+    return sorted(rows, key=lambda row: -row.bytes)

@@ -102,16 +102,16 @@ def _reused(path):
 def _lend(path, handle):
     if _lends:
         _homefree.interpreter_limit_object(handle)
-        if not _homefree.private_lend(path, handle):
-            _homefree.interpreter_keep()
+        _homefree.private_lend(path, handle)
 
 
-def _may_keep(name):
+def _may_keep(name, path):
     """A module that is not this interpreter's alone outlives it. It may have taken over memory of
-    the interpreter's, and keep it where only it knows. The standard library's do not."""
+    the interpreter's, and keep it where only it knows, which is seen when the interpreter has
+    ended. The standard library's do not."""
     own = {"homefree"} | sys.stdlib_module_names
     if _lends and name.partition(".")[0] not in own:
-        _homefree.interpreter_keep()
+        _homefree.interpreter_keep(path)
 
 
 def _new_library(name, path):
@@ -226,7 +226,7 @@ class Hook(_load.ImportHook):
             _load.ExtensionFileLoader.exec_module = _execute
             _homefree.route()
         elif not self._main:
-            _may_keep(name)
+            _may_keep(name, path)
         self.loaded[name] = how
         return module
 

@@ -32,10 +32,21 @@ struct lent {
     bool is_library; /* modules use it that were taken */
 };
 
+/* An object that outlives the interpreter: one for all interpreters, or a copy that cannot be made
+ * new. */
+struct lasting {
+    struct lasting *next;
+    const struct link_map *map;
+    char *path;
+    const char *why; /* a copy */
+    bool is_library;
+};
+
 struct set {
     struct set *next;
     int64_t interpreter; /* 0: it has ended, and the set is as new */
     struct lent *first, *last;
+    struct lasting *lasting;
     bool is_used; /* again: by another interpreter than the first */
     bool is_lost; /* a library is in use that cannot be made new: neither are those that need it */
 };
@@ -90,6 +101,45 @@ static struct lent *new_lent(const char *path, void *handle)
     return NULL;
 }
 
+/* Adds one of the two to the interpreter's set. */
+static int add(int64_t interpreter, struct lent *lent, struct lasting *lasting)
+{
+    struct set *new = hf_malloc(sizeof *new);
+    pthread_mutex_lock(&lock);
+    struct set *set = set_for(interpreter, new);
+    if (set != NULL && lent != NULL) {
+        lent->before = set->last;
+        *(set->last != NULL ? &set->last->next : &set->first) = lent;
+        set->last = lent;
+    }
+    if (set != NULL && lasting != NULL) {
+        lasting->next = set->lasting;
+        set->lasting = lasting;
+        set->is_lost = set->is_lost || lasting->is_library;
+    }
+    pthread_mutex_unlock(&lock);
+    if (set != new)
+        hf_free(new);
+    return set != NULL ? 0 : -ENOMEM;
+}
+
+static int add_lasting(int64_t interpreter, const struct lasting *model, const char *path)
+{
+    struct lasting *lasting = hf_malloc(sizeof *lasting);
+    char *kept = hf_strdup(path);
+    int error = -ENOMEM;
+    if (lasting != NULL && kept != NULL) {
+        *lasting = *model;
+        lasting->path = kept;
+        error = add(interpreter, NULL, lasting);
+    }
+    if (error != 0) {
+        hf_free(lasting);
+        hf_free(kept);
+    }
+    return error;
+}
+
 int hf_lent_add(const char *path, void *handle, int64_t interpreter)
 {
     char original[PATH_MAX];
@@ -108,24 +158,19 @@ int hf_lent_add(const char *path, void *handle, int64_t interpreter)
         lent->is_library = object.soname != NULL;
     if (error == 0)
         error = hf_pristine_note(&lent->pristine, map);
-    struct set *new = hf_malloc(sizeof *new);
-    pthread_mutex_lock(&lock);
-    struct set *set = set_for(interpreter, new);
-    if (set == NULL)
-        error = -ENOMEM;
-    else if (error != 0)
-        set->is_lost = set->is_lost || object.soname != NULL;
-    else {
-        lent->before = set->last;
-        *(set->last != NULL ? &set->last->next : &set->first) = lent;
-        set->last = lent;
-    }
-    pthread_mutex_unlock(&lock);
-    if (set != new)
-        hf_free(new);
-    if (error != 0)
-        forget(lent);
-    return error;
+    if (error == 0)
+        error = hf_pristine_watch(lent->pristine, map);
+    if (error == 0)
+        error = add(interpreter, lent, NULL);
+    if (error == 0)
+        return 0;
+    forget(lent);
+    const struct lasting lasting = {.map = map,
+                                    .why = error == -EBUSY ? "its constructors make keys of threads"
+                                                           : "its file is of an unusual kind",
+                                    .is_library = object.soname != NULL};
+    const int noted = add_lasting(interpreter, &lasting, original);
+    return noted != 0 ? noted : error;
 }
 
 void *hf_lent_reuse(const char *path, int64_t interpreter)
@@ -153,6 +198,35 @@ static bool was_used(const struct lent *lent)
     return lent->taken || lent->is_library;
 }
 
+/* Takes out of the set what cannot be made new. Returns whether there was any. */
+static bool leave_behind(struct set *set, hf_lent_leaver *tell, void *context)
+{
+    bool left = false;
+    for (struct lent *at = set->first, *next; at != NULL; at = next) {
+        next = at->next;
+        const char *why = was_used(at) ? hf_pristine_left(at->pristine) : NULL;
+        if (why == NULL)
+            continue;
+        tell(context, at->path, why);
+        left = true;
+        set->is_lost = set->is_lost || at->is_library;
+        *(at->before != NULL ? &at->before->next : &set->first) = next;
+        *(next != NULL ? &next->before : &set->last) = at->before;
+        forget(at);
+    }
+    for (struct lasting *at = set->lasting, *next; at != NULL; at = next) {
+        next = at->next;
+        const char *why = at->why != NULL ? at->why : hf_pristine_keeps(at->map);
+        if (why != NULL)
+            tell(context, at->path, why);
+        left = left || why != NULL;
+        hf_free(at->path);
+        hf_free(at);
+    }
+    set->lasting = NULL;
+    return left;
+}
+
 static void make_new(struct set *set)
 {
     for (struct lent *at = set->last; at != NULL; at = at->before)
@@ -168,7 +242,7 @@ static void make_new(struct set *set)
         at->taken = false;
 }
 
-void hf_lent_ended(int64_t interpreter)
+bool hf_lent_ended(int64_t interpreter, hf_lent_leaver *tell, void *context)
 {
     struct lent *lost = NULL;
     pthread_mutex_lock(&lock);
@@ -180,7 +254,8 @@ void hf_lent_ended(int64_t interpreter)
         *link = set->next;
     pthread_mutex_unlock(&lock);
     if (set == NULL)
-        return;
+        return false;
+    const bool left = leave_behind(set, tell, context);
     if (set->is_lost) {
         lost = set->first;
         *set = (struct set){0};
@@ -196,6 +271,15 @@ void hf_lent_ended(int64_t interpreter)
     set->next = sets;
     sets = set;
     pthread_mutex_unlock(&lock);
+    return left;
+}
+
+int hf_lent_common(int64_t interpreter, void *handle)
+{
+    struct link_map *map;
+    if (interpreter <= 0 || dlinfo(handle, RTLD_DI_LINKMAP, &map) != 0)
+        return -EINVAL;
+    return add_lasting(interpreter, &(struct lasting){.map = map}, hf_dynlink_name(map));
 }
 
 void hf_lent_entered(int64_t interpreter)

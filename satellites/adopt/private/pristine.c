@@ -6,14 +6,11 @@
  * that relocations without a symbol fill are computed again; those with a symbol are taken from the
  * loaded object, where the loader has resolved and routing has changed them. Slots of functions are
  * taken from there as late as possible, since routing may change them at any time.
- *
- * Some objects have state that lies elsewhere, and would be there twice or be stale: threads of
- * their own, keys of thread-specific data, destructors of threads that still run. They say so by
- * the functions that they import, and are not made new.
  */
 #include "satellites/adopt/private/pristine.h"
 
 #include "loader/elf/elf_file.h"
+#include "satellites/adopt/private/elsewhere.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -56,29 +53,9 @@ struct hf_pristine {
     size_t thread_known, thread_size;
     uintptr_t init, fini, init_array, fini_array;
     size_t init_count, fini_count;
+    bool reaches_out;
+    struct hf_elsewhere *elsewhere; /* NULL: it has nothing there */
 };
-
-/* ---- objects that cannot be made new ---- */
-
-static const char *const imports[] = {
-    "pthread_create",
-    "thrd_create",
-    "_ZNSt6thread15_M_start_threadESt10unique_ptrINS_6_StateESt14default_deleteIS1_EEPFvvE",
-    "pthread_key_create",
-    "tss_create",
-    "PyThread_tss_create",
-    "PyThread_create_key",
-    "__cxa_thread_atexit",
-    "__cxa_thread_atexit_impl",
-};
-
-static bool see_import(const struct hf_elf_symbol *symbol, void *has_state)
-{
-    bool *found = has_state;
-    for (size_t i = 0; !symbol->defined && i < sizeof imports / sizeof *imports; i++)
-        *found = *found || strcmp(symbol->name, imports[i]) == 0;
-    return !*found;
-}
 
 /* ---- the image ---- */
 
@@ -215,16 +192,14 @@ static uintptr_t tag(struct hf_elf *elf, int64_t tag)
 
 static int read_file(struct hf_pristine *object, struct hf_elf *elf)
 {
-    bool has_state = false;
-    int error = hf_elf_symbols(elf, HF_ELF_DYNSYM, see_import, &has_state);
-    if (error != 0 && error != -ENOENT)
-        return error;
     /* Relocations of other kinds are those of other machines. */
-    if (has_state || tag(elf, DT_TEXTREL) != 0 || tag(elf, DT_REL) != 0 ||
+    if (tag(elf, DT_TEXTREL) != 0 || tag(elf, DT_REL) != 0 ||
         (object->object.jump_relocations_size > 0 && !object->object.jump_is_rela))
         return -ENOTSUP;
     const uintptr_t base = object->object.base;
-    error = read_segments(object, elf);
+    int error = hf_elsewhere_imported(elf, &object->reaches_out);
+    if (error == 0)
+        error = read_segments(object, elf);
     if (error != 0)
         return error;
     if (tag(elf, DT_RELR) != 0)
@@ -264,11 +239,85 @@ int hf_pristine_note(struct hf_pristine **out, const struct link_map *map)
     return error;
 }
 
+int hf_pristine_watch(struct hf_pristine *object, const struct link_map *map)
+{
+    return object->reaches_out ? hf_elsewhere_watch(&object->elsewhere, map) : 0;
+}
+
+const char *hf_pristine_left(const struct hf_pristine *object)
+{
+    return object->elsewhere != NULL ? hf_elsewhere_left(object->elsewhere) : NULL;
+}
+
 void hf_pristine_forget(struct hf_pristine *object)
 {
     for (size_t i = 0; i < PARTS; i++)
         hf_free(object->parts[i].image);
     hf_free(object);
+}
+
+/* ---- what an object for all interpreters has ---- */
+
+/* Libraries whose memory is no module's. */
+static bool is_the_systems(const char *name)
+{
+    static const char *const names[] = {"libc.so",   "libm.so",     "libpthread.so", "libdl.so",
+                                        "librt.so",  "ld-linux",    "libgcc_s.so",   "libstdc++.so",
+                                        "libpython", "libhomefree."};
+    bool is = false;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        is = is || strncmp(name, names[i], strlen(names[i])) == 0;
+    return is;
+}
+
+static bool needs_others(const struct link_map *map, const char *strings)
+{
+    bool needs = false;
+    for (const ElfW(Dyn) *entry = map->l_ld; entry->d_tag != DT_NULL; entry++)
+        needs =
+            needs || (entry->d_tag == DT_NEEDED && !is_the_systems(strings + entry->d_un.d_val));
+    return needs;
+}
+
+/* Whether a word may be the address of memory that is no loaded object's. */
+static bool is_memory(uintptr_t word)
+{
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    unsigned char resident;
+    return word >= page && mincore((void *)(word & -page), 1, &resident) == 0 &&
+           hf_dynlink_find((const void *)word) == NULL;
+}
+
+static bool part_holds(const struct part *part)
+{
+    bool holds = false;
+    for (size_t at = -part->start % sizeof(uintptr_t);
+         at + sizeof(uintptr_t) <= part->size && !holds; at += sizeof(uintptr_t)) {
+        const uintptr_t now = *(const uintptr_t *)(part->start + at);
+        uintptr_t before = 0;
+        if (at < part->known)
+            memcpy(&before, part->image + at,
+                   part->known - at < sizeof before ? part->known - at : sizeof before);
+        holds = now != before && is_memory(now);
+    }
+    return holds;
+}
+
+const char *hf_pristine_keeps(const struct link_map *map)
+{
+    struct hf_pristine *object;
+    if (hf_pristine_note(&object, map) != 0)
+        return "it serves all interpreters, and its data is not known";
+    const char *why = NULL;
+    if (object->reaches_out || object->thread_size > 0)
+        why = "it serves all interpreters, and may have threads or their data";
+    else if (needs_others(map, object->object.strings))
+        why = "it serves all interpreters, and so do libraries that it needs";
+    for (size_t i = 0; i < object->count && why == NULL; i++)
+        if (part_holds(&object->parts[i]))
+            why = "it serves all interpreters, and has memory";
+    hf_pristine_forget(object);
+    return why;
 }
 
 /* ---- making new ---- */
@@ -286,6 +335,8 @@ void hf_pristine_finish(const struct hf_pristine *object)
     for (size_t i = object->fini_count; i-- > 0;)
         call(functions[i]);
     call(object->fini);
+    if (object->elsewhere != NULL)
+        hf_elsewhere_drop_keys(object->elsewhere);
 }
 
 void hf_pristine_begin(const struct hf_pristine *object)

@@ -20,6 +20,16 @@ struct hf_pristine;
  */
 int hf_pristine_note(struct hf_pristine **out, const struct link_map *map);
 
+/* Watches what it makes elsewhere (elsewhere.h), and tells what of that is left: NULL for nothing,
+ * or else it cannot be made new. */
+int hf_pristine_watch(struct hf_pristine *object, const struct link_map *map);
+const char *hf_pristine_left(const struct hf_pristine *object);
+
+/* Why an object for all interpreters may have taken over memory of one that has ended, and kept it
+ * where nobody else sees it; NULL: its data is as in the file, but for numbers and addresses in
+ * loaded objects. Its file is there. */
+const char *hf_pristine_keeps(const struct link_map *map);
+
 /* What dlclose() would run, and what dlopen() would do after mapping: between the two the data is
  * made new. Dependencies are finished last and begun first. */
 void hf_pristine_finish(const struct hf_pristine *object);

@@ -19,11 +19,14 @@ extern "C" {
  * than 512 bytes. Otherwise they go back, but for those to which static data refers.
  *
  * For modules that outlive the interpreter and may have taken memory over, which they keep in lists
- * of their own. Executors call it for each extension module that is no private copy, or one that
- * cannot be made new, and is not the standard library's.
+ * of their own. With such a module's handle, all stays only if that is possible: when the
+ * interpreter has ended, the module's data refers to memory, or it may have threads or thread-local
+ * data, or it needs libraries other than the system's. Executors call it for each extension module
+ * that is no private copy and not the standard library's.
  *
  * Parameters:
  *   interpreter  in: CPython's number for it (hf_interpreter_current())
+ *   handle       in: of the module, from dlopen(), which stays open; NULL: all stays
  * Result: 0 or a negative errno.
  * Errors:
  *   -ENOENT  it is none of a group's, or its memory is not the heap's: it stays anyway
@@ -33,7 +36,38 @@ extern "C" {
  * Signals: unsafe.
  * Since: 1.0
  */
-HF_API int hf_interpreters_keep(int64_t interpreter);
+HF_API int hf_interpreters_keep(int64_t interpreter, void *handle);
+
+/* An object because of which memory of ended interpreters stays. Caller-sized. */
+struct hf_interpreter_leak {
+    size_t size;
+    const char *object;    /* its path; permanent */
+    const char *why;       /* a sentence; permanent */
+    uint64_t interpreters; /* that have ended */
+    uint64_t bytes;        /* of theirs; if several objects keep an interpreter's, each has all */
+};
+
+/* What hf_interpreters_leaks() calls for each. A result other than 0 ends it. */
+typedef int hf_interpreter_leak_visitor(void *context, const struct hf_interpreter_leak *leak);
+
+/*
+ * Tells which objects keep memory of interpreters of groups that have ended, and why: private
+ * copies that cannot be made new, modules for which hf_interpreters_keep() was called, and objects
+ * whose static data refers to something. Not counted is what they have taken from malloc().
+ *
+ * Parameters:
+ *   visit    in: called for each, in the calling thread
+ *   context  in: for visit
+ * Result: 0, or what the visitor returned if it ended the visit; or a negative errno.
+ * Errors:
+ *   -EINVAL  visit is NULL
+ * Frees: nothing.
+ * Threads: safe.
+ * Fork: safe.
+ * Signals: unsafe.
+ * Since: 1.0
+ */
+HF_API int hf_interpreters_leaks(hf_interpreter_leak_visitor *visit, void *context);
 
 /* What is there of an interpreter that has ended. Caller-sized. */
 struct hf_interpreter_left {

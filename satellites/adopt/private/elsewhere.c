@@ -1,0 +1,583 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * See elsewhere.h. Owns what is known of each copy, in a list that only grows, under `lock`; and
+ * each thread's objects to destroy, which the thread alone looks at.
+ *
+ * The functions below take the places of libc's, libstdc++'s and CPython's in the copy's slots. Who
+ * calls is known from the address that a function belongs to which is handed over, or else from the
+ * return address; a caller that is not known makes every copy uncertain.
+ */
+#include "satellites/adopt/private/elsewhere.h"
+
+#include "alloc/base/fork_lock.h"
+#include "satellites/adopt/adopt_core.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <homefree/alloc.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <threads.h>
+#include <unistd.h>
+
+#if defined(__aarch64__)
+#    define R_GLOBAL R_AARCH64_GLOB_DAT
+#    define R_JUMP   R_AARCH64_JUMP_SLOT
+#else
+#    define R_GLOBAL R_X86_64_GLOB_DAT
+#    define R_JUMP   R_X86_64_JUMP_SLOT
+#endif
+
+enum { PATIENCE_MS = 100, KEYS = 32 };
+
+struct hf_elsewhere {
+    struct hf_elsewhere *next;
+    uintptr_t start, end; /* the copy's addresses */
+    unsigned threads;     /* that it has started, and that run */
+    unsigned objects;     /* that threads will destroy */
+    unsigned running;     /* calls of CPython's */
+    struct call *calls;
+    pthread_key_t keys[KEYS];
+    unsigned keys_count;
+    bool is_uncertain;
+};
+
+static pthread_mutex_t HF_FORK_LOCK lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+static struct hf_elsewhere *all;
+
+static struct hf_elsewhere *find(uintptr_t address)
+{
+    struct hf_elsewhere *at = all;
+    while (at != NULL && address - at->start >= at->end - at->start)
+        at = at->next;
+    return at;
+}
+
+/* Under the lock. NULL: every copy is uncertain from now on. */
+static struct hf_elsewhere *whose(const void *handed, const void *caller)
+{
+    struct hf_elsewhere *found = find((uintptr_t)handed);
+    if (found == NULL)
+        found = find((uintptr_t)caller);
+    for (struct hf_elsewhere *at = all; at != NULL && found == NULL; at = at->next)
+        at->is_uncertain = true;
+    return found;
+}
+
+/* ---- keys ---- */
+
+static void add_key(pthread_key_t key, const void *handed, const void *caller)
+{
+    pthread_mutex_lock(&lock);
+    struct hf_elsewhere *found = whose(handed, caller);
+    if (found != NULL && found->keys_count < KEYS)
+        found->keys[found->keys_count++] = key;
+    else if (found != NULL)
+        found->is_uncertain = true;
+    pthread_mutex_unlock(&lock);
+}
+
+static void remove_key(pthread_key_t key)
+{
+    pthread_mutex_lock(&lock);
+    for (struct hf_elsewhere *at = all; at != NULL; at = at->next)
+        for (unsigned i = 0; i < at->keys_count; i++)
+            if (at->keys[i] == key)
+                at->keys[i--] = at->keys[--at->keys_count];
+    pthread_mutex_unlock(&lock);
+}
+
+static int key_create(pthread_key_t *key, void (*destroy)(void *))
+{
+    const int error = pthread_key_create(key, destroy);
+    if (error == 0)
+        add_key(*key, (const void *)destroy, __builtin_return_address(0));
+    return error;
+}
+
+static int key_delete(pthread_key_t key)
+{
+    remove_key(key);
+    return pthread_key_delete(key);
+}
+
+static int c_key_create(tss_t *key, tss_dtor_t destroy)
+{
+    const int error = tss_create(key, destroy);
+    if (error == thrd_success)
+        add_key(*key, (const void *)destroy, __builtin_return_address(0));
+    return error;
+}
+
+static void c_key_delete(tss_t key)
+{
+    remove_key(key);
+    tss_delete(key);
+}
+
+/* CPython's Py_tss_t. */
+struct python_key {
+    int is_made;
+    pthread_key_t key;
+};
+
+/* The process has CPython if a module of it calls. */
+static int python_key_create(struct python_key *key)
+{
+    int (*create)(struct python_key * key) = dlsym(RTLD_DEFAULT, "PyThread_tss_create");
+    const bool was_made = key->is_made != 0;
+    const int error = create != NULL ? create(key) : -1;
+    if (error == 0 && !was_made)
+        add_key(key->key, key, __builtin_return_address(0));
+    return error;
+}
+
+static void python_key_delete(struct python_key *key)
+{
+    void (*delete)(struct python_key * key) = dlsym(RTLD_DEFAULT, "PyThread_tss_delete");
+    if (key->is_made != 0)
+        remove_key(key->key);
+    if (delete != NULL)
+        delete (key);
+}
+
+void hf_elsewhere_drop_keys(struct hf_elsewhere *elsewhere)
+{
+    pthread_mutex_lock(&lock);
+    while (elsewhere->keys_count > 0)
+        (void)pthread_key_delete(elsewhere->keys[--elsewhere->keys_count]);
+    pthread_mutex_unlock(&lock);
+}
+
+/* ---- thread-local objects ---- */
+
+struct object {
+    struct object *next;            /* of the thread's, the newest first */
+    void (*destroy)(void *pointer); /* NULL: it is destroyed */
+    void *pointer;
+    struct hf_elsewhere *elsewhere; /* NULL: not known */
+};
+
+static _Thread_local struct object *own;
+
+extern void *__dso_handle;   /* NOLINT(bugprone-reserved-identifier) */
+int __cxa_thread_atexit_impl(/* NOLINT(bugprone-reserved-identifier) */
+                             void (*destroy)(void *pointer), void *pointer, void *object);
+
+static void destroy(struct object *object)
+{
+    void (*function)(void *pointer) = object->destroy;
+    object->destroy = NULL;
+    if (function == NULL)
+        return;
+    function(object->pointer);
+    if (object->elsewhere == NULL)
+        return;
+    pthread_mutex_lock(&lock);
+    object->elsewhere->objects--;
+    pthread_cond_broadcast(&changed);
+    pthread_mutex_unlock(&lock);
+}
+
+static void thread_ends(void *argument)
+{
+    struct object *object = argument;
+    destroy(object);
+    struct object **link = &own;
+    while (*link != object)
+        link = &(*link)->next;
+    *link = object->next;
+    hf_free(object);
+}
+
+static int at_thread_exit(void (*function)(void *pointer), void *pointer, void *handle)
+{
+    struct object *object = hf_malloc(sizeof *object);
+    if (object == NULL)
+        return -1;
+    pthread_mutex_lock(&lock);
+    *object = (struct object){own, function, pointer, whose(handle, (const void *)function)};
+    if (object->elsewhere != NULL)
+        object->elsewhere->objects++;
+    pthread_mutex_unlock(&lock);
+    own = object;
+    return __cxa_thread_atexit_impl(thread_ends, object, &__dso_handle);
+}
+
+/* ---- calls that CPython makes later, in the main interpreter ---- */
+
+struct call {
+    struct call *next;
+    int (*function)(void *argument); /* NULL: it is not made any more */
+    void *argument;
+    struct hf_elsewhere *elsewhere; /* NULL: not known */
+};
+
+static int make_call(void *argument)
+{
+    struct call *call = argument;
+    struct hf_elsewhere *elsewhere = call->elsewhere;
+    pthread_mutex_lock(&lock);
+    if (elsewhere != NULL) {
+        struct call **link = &elsewhere->calls;
+        while (*link != call)
+            link = &(*link)->next;
+        *link = call->next;
+        elsewhere->running++;
+    }
+    pthread_mutex_unlock(&lock);
+    const int result = call->function != NULL ? call->function(call->argument) : 0;
+    pthread_mutex_lock(&lock);
+    if (elsewhere != NULL)
+        elsewhere->running--;
+    pthread_cond_broadcast(&changed);
+    pthread_mutex_unlock(&lock);
+    hf_free(call);
+    return result;
+}
+
+static int add_call(int (*function)(void *argument), void *argument)
+{
+    int (*add)(int (*)(void *), void *) = dlsym(RTLD_DEFAULT, "Py_AddPendingCall");
+    struct call *call = hf_malloc(sizeof *call);
+    if (add == NULL || call == NULL) {
+        hf_free(call);
+        return -1;
+    }
+    pthread_mutex_lock(&lock);
+    struct hf_elsewhere *found = whose((const void *)function, __builtin_return_address(0));
+    *call = (struct call){found != NULL ? found->calls : NULL, function, argument, found};
+    if (found != NULL)
+        found->calls = call;
+    pthread_mutex_unlock(&lock);
+    const int error = add(make_call, call);
+    if (error != 0) {
+        call->function = NULL;
+        (void)make_call(call);
+    }
+    return error;
+}
+
+/* ---- threads ---- */
+
+struct start {
+    union {
+        void *(*posix)(void *argument);
+        int (*c)(void *argument);
+    } run;
+    void *argument;
+    struct hf_elsewhere *elsewhere;
+};
+
+static void count_thread(struct hf_elsewhere *elsewhere, int change)
+{
+    if (elsewhere == NULL)
+        return;
+    pthread_mutex_lock(&lock);
+    elsewhere->threads += (unsigned)change;
+    pthread_cond_broadcast(&changed);
+    pthread_mutex_unlock(&lock);
+}
+
+static struct hf_elsewhere *thread_begins(const void *handed, const void *caller)
+{
+    pthread_mutex_lock(&lock);
+    struct hf_elsewhere *found = whose(handed, caller);
+    pthread_mutex_unlock(&lock);
+    count_thread(found, 1);
+    return found;
+}
+
+static void thread_is_over(void *elsewhere)
+{
+    count_thread(elsewhere, -1);
+}
+
+/* In the new thread, which is over when its objects have been destroyed. */
+static struct start taken(void *argument)
+{
+    const struct start start = *(struct start *)argument;
+    hf_free(argument);
+    (void)__cxa_thread_atexit_impl(thread_is_over, start.elsewhere, &__dso_handle);
+    return start;
+}
+
+static void *run_posix(void *argument)
+{
+    const struct start start = taken(argument);
+    return start.run.posix(start.argument);
+}
+
+static int run_c(void *argument)
+{
+    const struct start start = taken(argument);
+    return start.run.c(start.argument);
+}
+
+static int thread_create(pthread_t *thread, const pthread_attr_t *attributes,
+                         void *(*run)(void *argument), void *argument)
+{
+    struct start *start = hf_malloc(sizeof *start);
+    if (start == NULL)
+        return EAGAIN;
+    struct hf_elsewhere *found = thread_begins((const void *)run, __builtin_return_address(0));
+    *start = (struct start){{.posix = run}, argument, found};
+    const int error = pthread_create(thread, attributes, run_posix, start);
+    if (error != 0) {
+        hf_free(start);
+        thread_is_over(found);
+    }
+    return error;
+}
+
+static int c_thread_create(thrd_t *thread, thrd_start_t run, void *argument)
+{
+    struct start *start = hf_malloc(sizeof *start);
+    if (start == NULL)
+        return thrd_nomem;
+    struct hf_elsewhere *found = thread_begins((const void *)run, __builtin_return_address(0));
+    *start = (struct start){{.c = run}, argument, found};
+    const int error = thrd_create(thread, run_c, start);
+    if (error != thrd_success) {
+        hf_free(start);
+        thread_is_over(found);
+    }
+    return error;
+}
+
+/* ---- threads of libstdc++ ---- */
+
+/* std::thread::_State, whose functions are: two destructors, the second of which also frees, and
+ * _M_run(). */
+struct state {
+    void (*const *functions)(struct state *state);
+};
+struct wrapped {
+    struct state state;
+    struct state *original;
+    struct hf_elsewhere *elsewhere;
+};
+
+static void destroy_state(struct state *state)
+{
+    struct wrapped *wrapped = (struct wrapped *)state;
+    if (wrapped->original != NULL)
+        wrapped->original->functions[1](wrapped->original);
+    wrapped->original = NULL;
+    thread_is_over(wrapped->elsewhere);
+}
+
+static void free_state(struct state *state)
+{
+    destroy_state(state);
+    hf_free(state);
+}
+
+static void run_state(struct state *state)
+{
+    struct state *original = ((struct wrapped *)state)->original;
+    original->functions[2](original);
+}
+
+#define START_THREAD \
+    "_ZNSt6thread15_M_start_threadESt10unique_ptrINS_6_StateESt14default_deleteIS1_EEPFvvE"
+
+/* std::thread::_M_start_thread(std::unique_ptr<_State>, void (*)()). */
+static void start_thread(void *thread, struct state **state, void (*depends)(void))
+{
+    static void (*const functions[])(struct state *) = {destroy_state, free_state, run_state};
+    void (*start)(void *, struct state **, void (*)(void)) = dlsym(RTLD_DEFAULT, START_THREAD);
+    struct wrapped *wrapped = hf_malloc(sizeof *wrapped);
+    struct hf_elsewhere *found =
+        thread_begins((const void *)(*state)->functions, __builtin_return_address(0));
+    if (wrapped != NULL) {
+        *wrapped = (struct wrapped){{functions}, *state, found};
+        *state = &wrapped->state;
+    } /* else it counts for ever */
+    start(thread, state, depends);
+}
+
+/* ---- slots ---- */
+
+static const struct {
+    const char *name;
+    void *function;
+} watched[] = {
+    {"pthread_key_create", (void *)key_create},
+    {"pthread_key_delete", (void *)key_delete},
+    {"tss_create", (void *)c_key_create},
+    {"tss_delete", (void *)c_key_delete},
+    {"PyThread_tss_create", (void *)python_key_create},
+    {"PyThread_tss_delete", (void *)python_key_delete},
+    {"__cxa_thread_atexit", (void *)at_thread_exit},
+    {"__cxa_thread_atexit_impl", (void *)at_thread_exit},
+    {"Py_AddPendingCall", (void *)add_call},
+    {"pthread_create", (void *)thread_create},
+    {"thrd_create", (void *)c_thread_create},
+    {START_THREAD, (void *)start_thread},
+};
+
+static void *function_for(const char *name)
+{
+    for (size_t i = 0; i < sizeof watched / sizeof *watched; i++)
+        if (strcmp(name, watched[i].name) == 0)
+            return watched[i].function;
+    return NULL;
+}
+
+static bool see_import(const struct hf_elf_symbol *symbol, void *imported)
+{
+    bool *found = imported;
+    *found = *found || (!symbol->defined && (function_for(symbol->name) != NULL ||
+                                             strcmp(symbol->name, "PyThread_create_key") == 0));
+    return !*found;
+}
+
+int hf_elsewhere_imported(struct hf_elf *elf, bool *imported)
+{
+    *imported = false;
+    const int error = hf_elf_symbols(elf, HF_ELF_DYNSYM, see_import, imported);
+    return error == -ENOENT ? 0 : error;
+}
+
+static int protect(uintptr_t address, int protection)
+{
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    return mprotect((void *)(address & -page), page, protection) != 0 ? -errno : 0;
+}
+
+/* A weak symbol that nobody defines stays NULL. */
+static int change(const struct hf_object *object, const ElfW(Rela) *entry)
+{
+    const ElfW(Sym) *symbol = &object->symbols[ELF64_R_SYM(entry->r_info)];
+    if (ELF64_R_SYM(entry->r_info) == 0 || symbol->st_shndx != SHN_UNDEF)
+        return 0;
+    const char *name = object->strings + symbol->st_name;
+    void *function = function_for(name);
+    void **slot = (void **)(object->base + entry->r_offset);
+    if (strcmp(name, "PyThread_create_key") == 0 || (function != NULL && entry->r_addend != 0))
+        return -ENOTSUP;
+    if (function == NULL || *slot == NULL)
+        return 0;
+    const bool is_fixed = (uintptr_t)slot - object->relro_start < object->relro_size;
+    const unsigned type = (unsigned)ELF64_R_TYPE(entry->r_info);
+    if (!is_fixed && type != R_JUMP && type != R_GLOBAL)
+        return -ENOTSUP; /* data, which is made new */
+    int error = is_fixed ? protect((uintptr_t)slot, PROT_READ | PROT_WRITE) : 0;
+    if (error == 0)
+        __atomic_store_n(slot, function, __ATOMIC_RELAXED);
+    if (error == 0 && is_fixed)
+        error = protect((uintptr_t)slot, PROT_READ);
+    return error;
+}
+
+static int change_all(const struct hf_object *object)
+{
+    const ElfW(Rela) *entry = object->rela;
+    int error = 0;
+    for (size_t i = 0; i < object->rela_size / sizeof *entry && error == 0; i++)
+        error = change(object, &entry[i]);
+    entry = object->jump_relocations;
+    for (size_t i = 0; i < object->jump_relocations_size / sizeof *entry && error == 0; i++)
+        error = change(object, &entry[i]);
+    return error;
+}
+
+/* ---- watching ---- */
+
+/* libc gives out the first key that is free; other copies may take some meanwhile. */
+enum { FIRST_KEYS = 8 };
+static _Thread_local pthread_key_t first_keys[FIRST_KEYS];
+
+void hf_elsewhere_expect(void)
+{
+    unsigned made = 0;
+    while (made < FIRST_KEYS && pthread_key_create(&first_keys[made], NULL) == 0)
+        made++;
+    for (unsigned i = 0; i < made; i++)
+        (void)pthread_key_delete(first_keys[i]);
+}
+
+static bool is_known(pthread_key_t key)
+{
+    bool known = false;
+    for (const struct hf_elsewhere *at = all; at != NULL; at = at->next)
+        for (unsigned i = 0; i < at->keys_count; i++)
+            known = known || at->keys[i] == key;
+    return known;
+}
+
+static bool made_no_keys(void)
+{
+    unsigned i = 0;
+    pthread_mutex_lock(&lock);
+    while (i < FIRST_KEYS && is_known(first_keys[i]))
+        i++;
+    pthread_mutex_unlock(&lock);
+    return i < FIRST_KEYS &&
+           pthread_setspecific(first_keys[i], pthread_getspecific(first_keys[i])) == EINVAL;
+}
+
+static void set_range(struct hf_elsewhere *elsewhere, const struct hf_object *object)
+{
+    elsewhere->start = UINTPTR_MAX;
+    for (size_t i = 0; i < object->headers_count; i++) {
+        const uintptr_t start = object->base + object->headers[i].p_vaddr;
+        if (object->headers[i].p_type != PT_LOAD)
+            continue;
+        elsewhere->start = start < elsewhere->start ? start : elsewhere->start;
+        elsewhere->end = start + object->headers[i].p_memsz;
+    }
+}
+
+int hf_elsewhere_watch(struct hf_elsewhere **out, const struct link_map *map)
+{
+    struct hf_object object;
+    if (!made_no_keys())
+        return -EBUSY;
+    if (!hf_dynlink_open(map, &object))
+        return -ENOTSUP;
+    hf_object_segments(&object);
+    struct hf_elsewhere *made = hf_malloc(sizeof *made);
+    if (made == NULL)
+        return -ENOMEM;
+    *made = (struct hf_elsewhere){0};
+    set_range(made, &object);
+    pthread_mutex_lock(&lock);
+    made->next = all;
+    all = made;
+    pthread_mutex_unlock(&lock);
+    *out = made;
+    return change_all(&object);
+}
+
+const char *hf_elsewhere_left(struct hf_elsewhere *elsewhere)
+{
+    struct timespec until;
+    for (struct object *at = own; at != NULL;) {
+        const bool is_its = at->elsewhere == elsewhere && at->destroy != NULL;
+        if (is_its)
+            destroy(at); /* which may make others */
+        at = is_its ? own : at->next;
+    }
+    (void)clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += PATIENCE_MS * 1000000;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    pthread_mutex_lock(&lock);
+    while (elsewhere->threads == 0 && elsewhere->objects + elsewhere->running > 0 &&
+           pthread_cond_timedwait(&changed, &lock, &until) == 0)
+        ;
+    for (struct call *at = elsewhere->calls; at != NULL; at = at->next)
+        at->function = NULL;
+    const char *left = elsewhere->threads > 0   ? "threads that it has started still run"
+                       : elsewhere->objects > 0 ? "threads that live on have objects of it"
+                       : elsewhere->running > 0 ? "CPython still calls it"
+                       : elsewhere->is_uncertain
+                           ? "it is not known which keys and threads are its own"
+                           : NULL;
+    pthread_mutex_unlock(&lock);
+    return left;
+}

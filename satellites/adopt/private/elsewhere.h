@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What a private copy has outside of its own data: threads that it has started, thread-local
+ * objects that threads destroy as they end, keys of thread-specific data, and what it has asked
+ * CPython to call. The copy's calls of
+ * the functions that make these are watched, so that it is known whether anything is left.
+ *
+ * Any thread. Watching begins while nobody else is in the copy, and never ends.
+ */
+#ifndef HOMEFREE_SATELLITES_ADOPT_PRIVATE_ELSEWHERE_H
+#define HOMEFREE_SATELLITES_ADOPT_PRIVATE_ELSEWHERE_H
+
+#include "alloc/base/dynlink.h"
+#include "loader/elf/elf_file.h"
+
+struct hf_elsewhere;
+
+/* Whether a file imports such a function. 0 or a negative errno. */
+int hf_elsewhere_imported(struct hf_elf *elf, bool *imported);
+
+/* The calling thread is about to load a copy. */
+void hf_elsewhere_expect(void);
+
+/* Watches the copy that the calling thread has loaded since, of which only constructors have run.
+ * Result: 0; -EBUSY: they have made keys already; or another negative errno. */
+int hf_elsewhere_watch(struct hf_elsewhere **out, const struct link_map *map);
+
+/* Destroys the calling thread's objects, waits a little for other threads that end, and takes back
+ * calls that CPython has not made. Result:
+ * what is left nevertheless, or NULL. Nobody is in the copy but those. */
+const char *hf_elsewhere_left(struct hf_elsewhere *elsewhere);
+
+/* Gives back the keys, when the copy's destructors have run. */
+void hf_elsewhere_drop_keys(struct hf_elsewhere *elsewhere);
+
+#endif
