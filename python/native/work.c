@@ -11,8 +11,11 @@
 #include <string.h>
 #include <unistd.h>
 
-PyDoc_STRVAR(new_doc, "work_new(seats)\n--\n\n"
-                      "A queue, as a capsule. seats: how many of those may work who work_sit().");
+PyDoc_STRVAR(new_doc, "work_new(seats, pickle, buffers)\n--\n\n"
+                      "A queue, as a capsule. seats: how many of those may work who work_sit(). "
+                      "The rest is for work_setup().");
+PyDoc_STRVAR(setup_doc, "work_setup(work)\n--\n\n"
+                        "What each worker begins with: (pickle, buffers).");
 PyDoc_STRVAR(waits_doc, "work_waits(work, number)\n--\n\n"
                         "Whether there is a task of that number, or with 0 any, that nobody has "
                         "taken.");
@@ -44,17 +47,23 @@ PyDoc_STRVAR(close_doc, "work_close(work)\n--\n\n"
 
 /* ---- the queue ---- */
 
-static PyObject *work_new(PyObject *module, PyObject *number)
+static PyObject *work_new(PyObject *module, PyObject *arguments)
 {
-    (void)module;
-    const unsigned long seats = PyLong_AsUnsignedLong(number);
-    if (PyErr_Occurred() != NULL)
+    unsigned seats;
+    PyObject *pickle, *buffers;
+    if (!PyArg_ParseTuple(arguments, "IOO:work_new", &seats, &pickle, &buffers))
+        return NULL;
+    struct homefree_message *setup = homefree_message_new(module, pickle, buffers);
+    if (setup == NULL)
         return NULL;
     struct work *work = hf_calloc(1, sizeof *work);
-    if (work == NULL)
+    if (work == NULL) {
+        homefree_message_drop(setup);
         return PyErr_NoMemory();
+    }
     work->holders = 1;
-    work->seats = (unsigned)seats;
+    work->setup = setup;
+    work->seats = seats;
     pthread_cond_init(&work->freed, NULL);
     work->owner = getpid();
     pthread_mutex_init(&work->lock, NULL);
@@ -62,6 +71,17 @@ static PyObject *work_new(PyObject *module, PyObject *number)
     homefree_list_open(&work->results);
     homefree_index_open(&work->index);
     return homefree_work_capsule(work);
+}
+
+static PyObject *work_setup(PyObject *module, PyObject *capsule)
+{
+    struct work *work = homefree_work_of(capsule);
+    if (work == NULL)
+        return NULL;
+    pthread_mutex_lock(&work->lock);
+    struct homefree_message *copy = work->setup != NULL ? homefree_message_copy(work->setup) : NULL;
+    pthread_mutex_unlock(&work->lock);
+    return copy != NULL ? homefree_message_open(module, copy) : PyErr_NoMemory();
 }
 
 /* ---- tasks and results ---- */
@@ -351,7 +371,8 @@ static PyObject *work_close(PyObject *module, PyObject *capsule)
 }
 
 PyMethodDef homefree_work_methods[] = {
-    {"work_new", work_new, METH_O, new_doc},
+    {"work_new", work_new, METH_VARARGS, new_doc},
+    {"work_setup", work_setup, METH_O, setup_doc},
     {"work_sit", work_sit, METH_O, sit_doc},
     {"work_put", work_put, METH_VARARGS, put_doc},
     {"work_take", work_take, METH_O, take_doc},

@@ -19,6 +19,7 @@ void homefree_work_let_go(struct work *work)
     homefree_items_drop(work->tasks.first);
     homefree_items_drop(work->results.first);
     homefree_index_close(&work->index);
+    homefree_message_drop(work->setup);
     pthread_cond_destroy(&work->tasks.arrived);
     pthread_cond_destroy(&work->results.arrived);
     pthread_cond_destroy(&work->freed);

@@ -18,7 +18,8 @@
 
 struct work {
     size_t holders;
-    pid_t owner; /* the process; a forked child has only a copy */
+    pid_t owner;                    /* the process; a forked child has only a copy */
+    struct homefree_message *setup; /* what each worker begins with (_inside.py), until none can */
     pthread_mutex_t lock;
     struct list tasks, results;
     struct index index;     /* of the tasks */
@@ -38,8 +39,6 @@ struct worker {
     unsigned long long number; /* of its task; 0: none */
     struct timespec since;
     bool given_up;
-    Py_ssize_t size;
-    char setup[]; /* a pickle */
 };
 
 /* The outcomes of a worker that ended before its time, and of one that has done its share; see

@@ -13,9 +13,9 @@
 #include <stdio.h>
 #include <string.h>
 
-PyDoc_STRVAR(start_doc, "work_start(work, group, index, slot, setup)\n--\n\n"
-                        "Starts the thread on which an interpreter works; setup is bytes, and slot "
-                        "a number for work_overdue().");
+PyDoc_STRVAR(start_doc, "work_start(work, group, index, slot)\n--\n\n"
+                        "Starts the thread on which an interpreter works; slot is its number for "
+                        "work_overdue(), and for itself.");
 PyDoc_STRVAR(expect_doc, "work_expect(work)\n--\n\n"
                          "Counts a worker on a thread of this interpreter; returns the queue's "
                          "address, which is valid until work_left().");
@@ -59,10 +59,11 @@ static void report_broken(struct work *work, const char *error)
     Py_XDECREF(trace);
 }
 
-/* Counts a worker out, unless it was given up, and lets go of the queue. worker: NULL for one that
- * is on another's thread. */
+/* Counts a worker out, unless it was given up, and lets go of the queue; the last one also of what
+ * workers begin with. worker: NULL for one that is on another's thread. */
 static void leave(struct work *work, struct worker *worker)
 {
+    struct homefree_message *setup = NULL;
     pthread_mutex_lock(&work->lock);
     if (worker == NULL) {
         work->workers--;
@@ -73,9 +74,14 @@ static void leave(struct work *work, struct worker *worker)
         *link = worker->next;
         work->workers--;
     }
+    if (work->closed && work->workers == 0 && work->tasks.first == NULL) {
+        setup = work->setup;
+        work->setup = NULL;
+    }
     pthread_cond_broadcast(&work->results.arrived);
     pthread_cond_broadcast(&work->freed);
     pthread_mutex_unlock(&work->lock);
+    homefree_message_drop(setup);
     hf_free(worker);
     homefree_work_let_go(work);
 }
@@ -89,7 +95,7 @@ static void name_thread(void)
     (void)pthread_setname_np(pthread_self(), name);
 }
 
-/* Runs homefree.interpreters._inside.work(queue, setup) in the interpreter that this thread is
+/* Runs homefree.interpreters._inside.work(queue, slot) in the interpreter that this thread is
  * attached to, until the queue is closed. */
 static void work_inside(const struct worker *worker)
 {
@@ -98,9 +104,8 @@ static void work_inside(const struct worker *worker)
     PyObject *capsule = homefree_work_capsule(worker->work);
     PyObject *inside =
         capsule != NULL ? PyImport_ImportModule("homefree.interpreters._inside") : NULL;
-    PyObject *result = inside != NULL ? PyObject_CallMethod(inside, "work", "Oy#", capsule,
-                                                            worker->setup, worker->size)
-                                      : NULL;
+    PyObject *result =
+        inside != NULL ? PyObject_CallMethod(inside, "work", "Oi", capsule, worker->slot) : NULL;
     pthread_mutex_lock(&worker->work->lock);
     const bool given_up = worker->given_up;
     pthread_mutex_unlock(&worker->work->lock);
@@ -137,24 +142,19 @@ static void *run_worker(void *argument)
 static PyObject *work_start(PyObject *module, PyObject *arguments)
 {
     PyObject *capsule, *group;
-    const char *setup;
-    Py_ssize_t size;
     int index, slot;
     struct work *work;
     (void)module;
-    if (!PyArg_ParseTuple(arguments, "OOiiy#:work_start", &capsule, &group, &index, &slot, &setup,
-                          &size) ||
+    if (!PyArg_ParseTuple(arguments, "OOii:work_start", &capsule, &group, &index, &slot) ||
         (work = homefree_work_of(capsule)) == NULL)
         return NULL;
     void *pointer = PyCapsule_GetPointer(group, homefree_group_name);
     if (pointer == NULL)
         return NULL;
-    struct worker *worker = hf_malloc(sizeof *worker + (size_t)size);
+    struct worker *worker = hf_malloc(sizeof *worker);
     if (worker == NULL)
         return PyErr_NoMemory();
-    *worker =
-        (struct worker){.work = work, .group = pointer, .index = index, .slot = slot, .size = size};
-    memcpy(worker->setup, setup, (size_t)size);
+    *worker = (struct worker){.work = work, .group = pointer, .index = index, .slot = slot};
     homefree_work_hold(work);
     pthread_mutex_lock(&work->lock);
     worker->next = work->running;

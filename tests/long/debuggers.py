@@ -167,10 +167,15 @@ class Tools(unittest.TestCase):
 
     @unittest.skipUnless(shutil.which("gdb"), "no gdb")
     def test_gdb_shows_the_python_code_of_each(self):
+        scripts = {
+            python: next(python.parent.glob("python3*-gdb.py"), None) for python, _ in PYTHONS
+        }
+        if not any(scripts.values()):
+            self.skipTest("no python-gdb.py beside any CPython")
         for python, _ in self.every():
-            script = next(python.parent.glob("python3*-gdb.py"), None)
+            script = scripts[python]
             if script is None:
-                self.skipTest(f"no python-gdb.py beside {python}")
+                continue
             said = self.waiting(
                 python,
                 ["gdb", "-p", "{pid}", "-batch", "-iex", "set auto-load off"]

@@ -239,6 +239,39 @@ executor.shutdown()
 """
         )
 
+    @own_gil
+    def test_arguments_of_the_initializer_cross_by_reference(self):
+        self.definitions = """
+def begin(view, array):
+    global mine
+    mine = view, array
+def write(at):
+    for one in mine:
+        one[at] = at
+def fail(view):
+    raise ValueError(len(view))
+"""
+        self.fine(
+            f"""
+block = bytearray(10)
+array = {"numpy.zeros(10)" if numpy else "memoryview(bytearray(10))"}
+before = homefree.stats()["releases_live"]
+with Executor(2, initializer=begin, initargs=(memoryview(block), array),
+              max_tasks_per_child=3) as executor:
+    list(executor.map(write, range(10)))
+assert list(block) == list(array) == list(range(10)), (block, array)
+while homefree.stats()["releases_live"] > before:
+    time.sleep(0.001)
+block.append(1)  # nobody has a buffer of it any more
+try:
+    with Executor(1, initializer=fail, initargs=(memoryview(block),)) as executor:
+        executor.submit(cube, 1).result()
+    raise AssertionError
+except interpreters.BrokenInterpreters as error:
+    assert "ValueError: 11" in str(error), error
+""".replace("block = ", "import numpy\nblock = " if numpy else "block = ", 1)
+        )
+
     def test_cancel(self):
         self.fine(
             """

@@ -203,10 +203,10 @@ threading.Thread(target=late).start()
         self.fine(
             """
 start = homefree._homefree.work_start
-def refuse(work, group, index, slot, setup):
+def refuse(work, group, index, slot):
     if index == 1:
         raise OSError(11, "no more threads")
-    return start(work, group, index, slot, setup)
+    return start(work, group, index, slot)
 homefree._homefree.work_start = refuse
 before = threading.active_count()
 try:

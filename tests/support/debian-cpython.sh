@@ -91,5 +91,7 @@ if ! build >"$work/log" 2>&1; then
     tail -n 30 "$work/log" >&2
     fail "CPython $version could not be built"
 fi
+# gdb's commands for CPython, as other distributions install them.
+install -m 644 "$source/Tools/gdb/libpython.py" "$directory/bin/python$version-gdb.py"
 "$python" -c 'import ctypes' || fail "its ctypes does not work: libffi-dev is missing"
 echo "$python"

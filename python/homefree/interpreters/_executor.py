@@ -69,9 +69,11 @@ def _main_module():
     return "path", os.path.abspath(path)
 
 
-def _setup(initializer, initargs, memory_limit):
-    made = None if initializer is None else pickle.dumps((initializer, tuple(initargs)), 5)
-    return _main_module(), list(sys.path), made, memory_limit
+def _setup(initializer, initargs, memory_limit, turn):
+    """What each worker begins with, and the list of buffers beside it."""
+    made, buffers = (None, []) if initializer is None else pack((initializer, tuple(initargs)))
+    whole = _main_module(), list(sys.path), made, memory_limit, turn
+    return pickle.dumps(whole, 5), buffers
 
 
 def _warm_pickle():
@@ -171,9 +173,10 @@ class Executor(concurrent.futures.Executor):
 
     max_workers: how many interpreters; the CPUs that this process may use if None. initializer,
     initargs: called in each interpreter before its first task; if that raises, the executor is
-    broken. interpreters: those of concurrent.interpreters that are to do the work, instead of new
-    ones; each must be idle, is prepare()d, finds its own modules first, and stays when the executor
-    ends; a task that needs the program's main module makes that its __main__.
+    broken. The arguments cross as those of tasks do, buffers by reference. interpreters: those of
+    concurrent.interpreters that are to do the work, instead of new ones; each must be idle, is
+    prepare()d, finds its own modules first, and stays when the executor ends; a task that needs the
+    program's main module makes that its __main__.
 
     name_crashes: if the process crashes, its last line on stderr says in which interpreter, in
     which task and in which shared object; homefree's handler of SIGSEGV, SIGBUS, SIGFPE, SIGILL and
@@ -261,15 +264,16 @@ class Executor(concurrent.futures.Executor):
                 self._threads.close()
             weakref.finalize(self, self._threads.close).atexit = False
             return
-        setup = _setup(initializer, initargs, most)
         see_own_frames()
         install()
         _warm_pickle()
         turn = max_tasks_per_child or -1, keeps
+        if turn == (-1, 0) and seconds == 0:
+            turn = None
         queue = Queue(
             max_workers,
-            setup,
-            turn if turn != (-1, 0) or seconds != 0 else None,
+            _setup(initializer, initargs, most, turn),
+            turn is not None,
             seconds,
             name_crashes=name_crashes,
             memory_limit=most or (bytes_of(None) if keeps != 0 else 0),

@@ -174,23 +174,32 @@ def _keeps_more(most):
     return more
 
 
-def work(queue, setup):
-    """Does the tasks of a queue until it is closed, or as many as it may. setup: the pickle of
-    (main module, path, the pickle of (initializer, arguments) or None, the memory that it may have,
-    0 for any, (index, how many, how much memory it may keep, 0 for any) or None). With an index it
+def work(queue, index):
+    """Does the tasks of a queue until it is closed, or as many as it may. index: the worker's; None
+    in an interpreter of others, where what is on its path comes first.
+
+    The queue's setup: the pickle of (main module, path, the pickle of (initializer, arguments) or
+    None, the memory that it may have, 0 for any, (how many tasks, -1 for any number, how much
+    memory it may keep, 0 for any) or None), and the buffers of the inner pickle. With these two it
     waits for a seat first: it may have been made ahead of its time, and matters, also if it could
     not begin, once another one has retired."""
     global _main
     take, give = _homefree.work_take, _homefree.work_give
-    _main, sys.path[:], initializer, most, turn = pickle.loads(setup)
-    index, left, keeps = turn or (None, -1, 0)
+    setup, buffers = _homefree.work_setup(queue)
+    _main, path, initializer, most, turn = pickle.loads(setup)
+    if index is None:
+        path = [*sys.path, *(directory for directory in path if directory not in sys.path)]
+    sys.path[:] = path
+    left, keeps = turn or (-1, 0)
     failed = None
     if initializer is not None:
         try:
-            function, arguments = _unpack(initializer, ())
+            function, arguments = _unpack(initializer, buffers)
             function(*arguments)
         except BaseException as error:
             failed = error
+        function = arguments = None
+    setup = buffers = initializer = None
     if turn is not None and not _homefree.work_sit(queue):
         return
     if failed is not None:

@@ -4,7 +4,6 @@
 State: whether NumPy's arrays are waited for, in this interpreter. Threads: any.
 """
 
-import pickle
 import sys
 
 from .. import _homefree, _install, _numpy
@@ -61,10 +60,7 @@ def prepare() -> None:
         _install.wait_for_numpy()
 
 
-def join(address, setup):
-    """Does the tasks of the queue at an address, in an interpreter of others, until it is closed.
-    What the interpreter has on its path comes first."""
+def join(address):
+    """Does the tasks of a queue, of which it has the address, in an interpreter of others."""
     prepare()
-    main, path, *rest = pickle.loads(setup)
-    path = [*sys.path, *(directory for directory in path if directory not in sys.path)]
-    work(_homefree.work_join(address), pickle.dumps((main, path, *rest), 5))
+    work(_homefree.work_join(address), None)

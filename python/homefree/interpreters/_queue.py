@@ -86,12 +86,10 @@ class Future(concurrent.futures.Future):
 class Queue:
     """What an executor and the thread that collects share."""
 
-    def __init__(self, count, setup, turn=None, seconds=0, **options):
-        """setup: of _setup(). turn: how many tasks an interpreter does, -1 for any number, and how
-        much memory it keeps, 0 for any, before a new one takes its place; None: none ever does.
-        seconds: for how long a task may run; 0: for ever. options: of _group()."""
-        self.count, self.setup, self.turn, self.seconds = count, setup, turn, seconds
-        self.options = options
+    def __init__(self, count, setup, turns, seconds, **options):
+        """setup: of _setup(). turns: whether new interpreters take the places of others. seconds:
+        for how long a task may run; 0: for ever. options: of _group()."""
+        self.count, self.turns, self.seconds, self.options = count, turns, seconds, options
         # One for all workers, or one for each, if new ones take their places: None where there is
         # none, False while it is made.
         self.groups = []
@@ -100,7 +98,7 @@ class Queue:
         self.lacks = None  # why none can be made until a further one has ended
         self.nearly = set()  # indices of those that will retire soon
         self.closed = False
-        self.work = _homefree.work_new(count)
+        self.work = _homefree.work_new(count, *setup)
         self.futures = {}
         self.broken = None
         self.threads = []  # for interpreters of others
@@ -112,14 +110,14 @@ class Queue:
     def make(self):
         """Makes the interpreters."""
         try:
-            while len(self.groups) < (1 if self.turn is None else self.count):
+            while len(self.groups) < (self.count if self.turns else 1):
                 self.groups.append(self._group())
         except BaseException:
             self._end()
             raise
 
     def _group(self):
-        return _group(self.count if self.turn is None else 1, **self.options)
+        return _group(1 if self.turns else self.count, **self.options)
 
     def _end(self):
         for group in self.groups:
@@ -142,10 +140,8 @@ class Queue:
             raise
 
     def _begin(self, index):
-        alone = self.turn is not None
-        setup = pickle.dumps((*self.setup, (index, *self.turn) if alone else None), 5)
-        group, place = (self.groups[index], 0) if alone else (self.groups[0], index)
-        _homefree.work_start(self.work, group, place, index, setup)
+        group, place = (self.groups[index], 0) if self.turns else (self.groups[0], index)
+        _homefree.work_start(self.work, group, place, index)
 
     def _retire(self, index, patience=10_000):
         """An interpreter has done what it may. A spare one works already, unless it was not known
@@ -220,16 +216,15 @@ class Queue:
         """Works in interpreters of others, each on a thread of this one."""
         self.thread.start()
         try:
-            setup = pickle.dumps((*self.setup, None), 5)
             for interpreter in interpreters:
-                self._begin_in(interpreter, setup)
+                self._begin_in(interpreter)
         except BaseException:
             self.close()
             self.thread.join()
             raise
 
-    def _begin_in(self, interpreter, setup):
-        arguments = interpreter, _homefree.work_expect(self.work), setup
+    def _begin_in(self, interpreter):
+        arguments = interpreter, _homefree.work_expect(self.work)
         try:
             thread = threading.Thread(target=self._work_in, args=arguments, daemon=True)
             thread.start()
@@ -238,10 +233,10 @@ class Queue:
             raise
         self.threads.append(thread)
 
-    def _work_in(self, interpreter, address, setup):
+    def _work_in(self, interpreter, address):
         why = None
         try:
-            interpreter.call(join, address, setup)
+            interpreter.call(join, address)
         except Exception as error:
             why = str(error).strip().rpartition("\n")[2]
         _homefree.work_left(self.work, why)
