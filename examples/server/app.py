@@ -70,8 +70,17 @@ class Application:
     def stop(self):
         self.executor.shutdown()
 
-    async def ask(self, body):
-        return await asyncio.wrap_future(self.executor.submit(self.answer, self.model, body))
+    async def ask(self, body, receive):
+        """The model's answer; None if the client goes before it is there. Then nobody begins what
+        no interpreter has begun."""
+        asked = asyncio.wrap_future(self.executor.submit(self.answer, self.model, body))
+        gone = asyncio.ensure_future(receive())
+        try:
+            await asyncio.wait((asked, gone), return_when=asyncio.FIRST_COMPLETED)
+            return asked.result() if asked.done() else None
+        finally:
+            asked.cancel()
+            gone.cancel()
 
     async def respond(self, method, path, receive):
         if (method, path) == ("GET", "/health"):
@@ -85,7 +94,7 @@ class Application:
             return 503, error("too many requests are waiting")
         self.waiting += 1
         try:
-            return await self.ask(body)
+            return await self.ask(body, receive)
         except (Exception, SystemExit) as failure:
             self.broken = isinstance(failure, BrokenInterpreters)
             LOG.error("the model has failed", exc_info=failure)
@@ -106,7 +115,10 @@ class Application:
     async def __call__(self, scope, receive, send):
         if scope["type"] == "lifespan":
             return await self.lifespan(receive, send)
-        status, body = await self.respond(scope["method"], scope["path"], receive)
+        answer = await self.respond(scope["method"], scope["path"], receive)
+        if answer is None:
+            return
+        status, body = answer
         headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
         if status == 503:
             headers.append((b"retry-after", b"1"))

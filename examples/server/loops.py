@@ -29,7 +29,7 @@ class Local(Application):
 
     stop = start
 
-    async def ask(self, body):
+    async def ask(self, body, receive):
         return self.answer(self.model, body)
 
 

@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 
 import pytest
 from load import Server
@@ -53,6 +54,12 @@ def running(name, **environment):
 
 def connected(server):
     return socket.create_connection(server.place)
+
+
+def until_waiting(server, count):
+    end = time.monotonic() + 20
+    while server.ask(None, "GET", "/health")[1] != {"waiting": count}:
+        assert time.monotonic() < end
 
 
 @pytest.fixture
@@ -148,6 +155,23 @@ def test_more_requests_than_the_limit_are_refused_and_what_runs_is_finished(stra
         assert answers[0][:2] == (200, "done")
         server.end()
         assert "Application shutdown complete" in server.log
+
+
+def test_a_client_that_goes_gives_back_its_place(strange):
+    directory, environment = strange
+    with running("app", WORKERS="1", LIMIT="2", **environment) as server:
+        first = threading.Thread(target=server.ask, args=("wait",))
+        first.start()
+        (directory / "started").read_text()
+        with connected(server) as client:
+            client.sendall(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nspin")
+            until_waiting(server, 2)
+        until_waiting(server, 1)
+        (directory / "go").write_text("")
+        first.join()
+        assert server.ask("again")[:2] == (200, "done")  # nobody spins
+        server.end()
+        assert "Traceback" not in server.log
 
 
 def test_loops_finish_what_they_have_begun(strange):
