@@ -7,7 +7,7 @@
 #ifndef HOMEFREE_SATELLITES_ADOPT_PRIVATE_LENT_COPY_H
 #define HOMEFREE_SATELLITES_ADOPT_PRIVATE_LENT_COPY_H
 
-#include "loader/satellites/adopt_tables.h"
+#include "satellites/adopt/adopt_core.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -10,7 +10,7 @@
 #include "satellites/adopt/private/pristine.h"
 
 #include "loader/elf/elf_file.h"
-#include "satellites/adopt/private/elsewhere.h"
+#include "satellites/adopt/private/outside.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -54,7 +54,7 @@ struct hf_pristine {
     uintptr_t init, fini, init_array, fini_array;
     size_t init_count, fini_count;
     bool reaches_out;
-    struct hf_elsewhere *elsewhere; /* NULL: it has nothing there */
+    struct hf_outside *outside; /* NULL: it has nothing there */
 };
 
 /* ---- the image ---- */
@@ -197,7 +197,7 @@ static int read_file(struct hf_pristine *object, struct hf_elf *elf)
         (object->object.jump_relocations_size > 0 && !object->object.jump_is_rela))
         return -ENOTSUP;
     const uintptr_t base = object->object.base;
-    int error = hf_elsewhere_imported(elf, &object->reaches_out);
+    int error = hf_outside_imported(elf, &object->reaches_out);
     if (error == 0)
         error = read_segments(object, elf);
     if (error != 0)
@@ -241,12 +241,12 @@ int hf_pristine_note(struct hf_pristine **out, const struct link_map *map)
 
 int hf_pristine_watch(struct hf_pristine *object, const struct link_map *map)
 {
-    return object->reaches_out ? hf_elsewhere_watch(&object->elsewhere, map) : 0;
+    return object->reaches_out ? hf_outside_watch(&object->outside, map) : 0;
 }
 
 const char *hf_pristine_left(const struct hf_pristine *object)
 {
-    return object->elsewhere != NULL ? hf_elsewhere_left(object->elsewhere) : NULL;
+    return object->outside != NULL ? hf_outside_left(object->outside) : NULL;
 }
 
 void hf_pristine_forget(struct hf_pristine *object)
@@ -335,8 +335,8 @@ void hf_pristine_finish(const struct hf_pristine *object)
     for (size_t i = object->fini_count; i-- > 0;)
         call(functions[i]);
     call(object->fini);
-    if (object->elsewhere != NULL)
-        hf_elsewhere_drop_keys(object->elsewhere);
+    if (object->outside != NULL)
+        hf_outside_drop_keys(object->outside);
 }
 
 void hf_pristine_begin(const struct hf_pristine *object)
@@ -373,6 +373,8 @@ void hf_pristine_restore(struct hf_pristine *object)
 void hf_pristine_restore_thread(const struct hf_pristine *object, void *handle)
 {
     void *own = NULL;
+    if (object->outside != NULL && hf_outside_has_objects(object->outside))
+        return; /* it has been here before, since the object is new */
     if (object->thread_size == 0 || dlinfo(handle, RTLD_DI_TLS_DATA, &own) != 0 || own == NULL)
         return;
     memcpy(own, (const void *)object->thread_image, object->thread_known);

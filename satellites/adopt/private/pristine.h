@@ -20,7 +20,7 @@ struct hf_pristine;
  */
 int hf_pristine_note(struct hf_pristine **out, const struct link_map *map);
 
-/* Watches what it makes elsewhere (elsewhere.h), and tells what of that is left: NULL for nothing,
+/* Watches what it makes elsewhere (outside.h), and tells what of that is left: NULL for nothing,
  * or else it cannot be made new. */
 int hf_pristine_watch(struct hf_pristine *object, const struct link_map *map);
 const char *hf_pristine_left(const struct hf_pristine *object);

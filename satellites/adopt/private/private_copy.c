@@ -12,7 +12,7 @@
 #include "loader/elf/origin.h"
 #include "loader/interpose/route.h"
 #include "satellites/adopt/private/copy_bytes.h"
-#include "satellites/adopt/private/elsewhere.h"
+#include "satellites/adopt/private/outside.h"
 #include "satellites/adopt/private/patch_copy.h"
 #include "satellites/adopt/private/place_copy.h"
 #include "satellites/adopt/private/shared_pages.h"
@@ -154,7 +154,7 @@ static int make(const char *path, char *out, size_t size)
     if (error == 0)
         memcpy(out, copy, strlen(copy) + 1);
     hf_route_new_objects(); /* needed libraries were loaded */
-    hf_elsewhere_expect();
+    hf_outside_expect();
     return error;
 }
 

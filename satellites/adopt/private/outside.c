@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * See elsewhere.h. Owns what is known of each copy, in a list that only grows, under `lock`; and
+ * See outside.h. Owns what is known of each copy, in a list that only grows, under `lock`; and
  * each thread's objects to destroy, which the thread alone looks at.
  *
  * The functions below take the places of libc's, libstdc++'s and CPython's in the copy's slots. Who
  * calls is known from the address that a function belongs to which is handed over, or else from the
  * return address; a caller that is not known makes every copy uncertain.
  */
-#include "satellites/adopt/private/elsewhere.h"
+#include "satellites/adopt/private/outside.h"
 
 #include "alloc/base/fork_lock.h"
 #include "satellites/adopt/adopt_core.h"
@@ -31,8 +31,8 @@
 
 enum { PATIENCE_MS = 100, KEYS = 32 };
 
-struct hf_elsewhere {
-    struct hf_elsewhere *next;
+struct hf_outside {
+    struct hf_outside *next;
     uintptr_t start, end; /* the copy's addresses */
     unsigned threads;     /* that it has started, and that run */
     unsigned objects;     /* that threads will destroy */
@@ -45,23 +45,23 @@ struct hf_elsewhere {
 
 static pthread_mutex_t HF_FORK_LOCK lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
-static struct hf_elsewhere *all;
+static struct hf_outside *all;
 
-static struct hf_elsewhere *find(uintptr_t address)
+static struct hf_outside *find(uintptr_t address)
 {
-    struct hf_elsewhere *at = all;
+    struct hf_outside *at = all;
     while (at != NULL && address - at->start >= at->end - at->start)
         at = at->next;
     return at;
 }
 
 /* Under the lock. NULL: every copy is uncertain from now on. */
-static struct hf_elsewhere *whose(const void *handed, const void *caller)
+static struct hf_outside *whose(const void *handed, const void *caller)
 {
-    struct hf_elsewhere *found = find((uintptr_t)handed);
+    struct hf_outside *found = find((uintptr_t)handed);
     if (found == NULL)
         found = find((uintptr_t)caller);
-    for (struct hf_elsewhere *at = all; at != NULL && found == NULL; at = at->next)
+    for (struct hf_outside *at = all; at != NULL && found == NULL; at = at->next)
         at->is_uncertain = true;
     return found;
 }
@@ -71,7 +71,7 @@ static struct hf_elsewhere *whose(const void *handed, const void *caller)
 static void add_key(pthread_key_t key, const void *handed, const void *caller)
 {
     pthread_mutex_lock(&lock);
-    struct hf_elsewhere *found = whose(handed, caller);
+    struct hf_outside *found = whose(handed, caller);
     if (found != NULL && found->keys_count < KEYS)
         found->keys[found->keys_count++] = key;
     else if (found != NULL)
@@ -82,7 +82,7 @@ static void add_key(pthread_key_t key, const void *handed, const void *caller)
 static void remove_key(pthread_key_t key)
 {
     pthread_mutex_lock(&lock);
-    for (struct hf_elsewhere *at = all; at != NULL; at = at->next)
+    for (struct hf_outside *at = all; at != NULL; at = at->next)
         for (unsigned i = 0; i < at->keys_count; i++)
             if (at->keys[i] == key)
                 at->keys[i--] = at->keys[--at->keys_count];
@@ -143,11 +143,11 @@ static void python_key_delete(struct python_key *key)
         delete (key);
 }
 
-void hf_elsewhere_drop_keys(struct hf_elsewhere *elsewhere)
+void hf_outside_drop_keys(struct hf_outside *outside)
 {
     pthread_mutex_lock(&lock);
-    while (elsewhere->keys_count > 0)
-        (void)pthread_key_delete(elsewhere->keys[--elsewhere->keys_count]);
+    while (outside->keys_count > 0)
+        (void)pthread_key_delete(outside->keys[--outside->keys_count]);
     pthread_mutex_unlock(&lock);
 }
 
@@ -157,7 +157,7 @@ struct object {
     struct object *next;            /* of the thread's, the newest first */
     void (*destroy)(void *pointer); /* NULL: it is destroyed */
     void *pointer;
-    struct hf_elsewhere *elsewhere; /* NULL: not known */
+    struct hf_outside *outside; /* NULL: not known */
 };
 
 static _Thread_local struct object *own;
@@ -173,10 +173,10 @@ static void destroy(struct object *object)
     if (function == NULL)
         return;
     function(object->pointer);
-    if (object->elsewhere == NULL)
+    if (object->outside == NULL)
         return;
     pthread_mutex_lock(&lock);
-    object->elsewhere->objects--;
+    object->outside->objects--;
     pthread_cond_broadcast(&changed);
     pthread_mutex_unlock(&lock);
 }
@@ -199,11 +199,19 @@ static int at_thread_exit(void (*function)(void *pointer), void *pointer, void *
         return -1;
     pthread_mutex_lock(&lock);
     *object = (struct object){own, function, pointer, whose(handle, (const void *)function)};
-    if (object->elsewhere != NULL)
-        object->elsewhere->objects++;
+    if (object->outside != NULL)
+        object->outside->objects++;
     pthread_mutex_unlock(&lock);
     own = object;
     return __cxa_thread_atexit_impl(thread_ends, object, &__dso_handle);
+}
+
+bool hf_outside_has_objects(const struct hf_outside *outside)
+{
+    const struct object *at = own;
+    while (at != NULL && (at->outside != outside || at->destroy == NULL))
+        at = at->next;
+    return at != NULL;
 }
 
 /* ---- calls that CPython makes later, in the main interpreter ---- */
@@ -212,26 +220,26 @@ struct call {
     struct call *next;
     int (*function)(void *argument); /* NULL: it is not made any more */
     void *argument;
-    struct hf_elsewhere *elsewhere; /* NULL: not known */
+    struct hf_outside *outside; /* NULL: not known */
 };
 
 static int make_call(void *argument)
 {
     struct call *call = argument;
-    struct hf_elsewhere *elsewhere = call->elsewhere;
+    struct hf_outside *outside = call->outside;
     pthread_mutex_lock(&lock);
-    if (elsewhere != NULL) {
-        struct call **link = &elsewhere->calls;
+    if (outside != NULL) {
+        struct call **link = &outside->calls;
         while (*link != call)
             link = &(*link)->next;
         *link = call->next;
-        elsewhere->running++;
+        outside->running++;
     }
     pthread_mutex_unlock(&lock);
     const int result = call->function != NULL ? call->function(call->argument) : 0;
     pthread_mutex_lock(&lock);
-    if (elsewhere != NULL)
-        elsewhere->running--;
+    if (outside != NULL)
+        outside->running--;
     pthread_cond_broadcast(&changed);
     pthread_mutex_unlock(&lock);
     hf_free(call);
@@ -247,7 +255,7 @@ static int add_call(int (*function)(void *argument), void *argument)
         return -1;
     }
     pthread_mutex_lock(&lock);
-    struct hf_elsewhere *found = whose((const void *)function, __builtin_return_address(0));
+    struct hf_outside *found = whose((const void *)function, __builtin_return_address(0));
     *call = (struct call){found != NULL ? found->calls : NULL, function, argument, found};
     if (found != NULL)
         found->calls = call;
@@ -268,31 +276,31 @@ struct start {
         int (*c)(void *argument);
     } run;
     void *argument;
-    struct hf_elsewhere *elsewhere;
+    struct hf_outside *outside;
 };
 
-static void count_thread(struct hf_elsewhere *elsewhere, int change)
+static void count_thread(struct hf_outside *outside, int change)
 {
-    if (elsewhere == NULL)
+    if (outside == NULL)
         return;
     pthread_mutex_lock(&lock);
-    elsewhere->threads += (unsigned)change;
+    outside->threads += (unsigned)change;
     pthread_cond_broadcast(&changed);
     pthread_mutex_unlock(&lock);
 }
 
-static struct hf_elsewhere *thread_begins(const void *handed, const void *caller)
+static struct hf_outside *thread_begins(const void *handed, const void *caller)
 {
     pthread_mutex_lock(&lock);
-    struct hf_elsewhere *found = whose(handed, caller);
+    struct hf_outside *found = whose(handed, caller);
     pthread_mutex_unlock(&lock);
     count_thread(found, 1);
     return found;
 }
 
-static void thread_is_over(void *elsewhere)
+static void thread_is_over(void *outside)
 {
-    count_thread(elsewhere, -1);
+    count_thread(outside, -1);
 }
 
 /* In the new thread, which is over when its objects have been destroyed. */
@@ -300,7 +308,7 @@ static struct start taken(void *argument)
 {
     const struct start start = *(struct start *)argument;
     hf_free(argument);
-    (void)__cxa_thread_atexit_impl(thread_is_over, start.elsewhere, &__dso_handle);
+    (void)__cxa_thread_atexit_impl(thread_is_over, start.outside, &__dso_handle);
     return start;
 }
 
@@ -322,7 +330,7 @@ static int thread_create(pthread_t *thread, const pthread_attr_t *attributes,
     struct start *start = hf_malloc(sizeof *start);
     if (start == NULL)
         return EAGAIN;
-    struct hf_elsewhere *found = thread_begins((const void *)run, __builtin_return_address(0));
+    struct hf_outside *found = thread_begins((const void *)run, __builtin_return_address(0));
     *start = (struct start){{.posix = run}, argument, found};
     const int error = pthread_create(thread, attributes, run_posix, start);
     if (error != 0) {
@@ -337,7 +345,7 @@ static int c_thread_create(thrd_t *thread, thrd_start_t run, void *argument)
     struct start *start = hf_malloc(sizeof *start);
     if (start == NULL)
         return thrd_nomem;
-    struct hf_elsewhere *found = thread_begins((const void *)run, __builtin_return_address(0));
+    struct hf_outside *found = thread_begins((const void *)run, __builtin_return_address(0));
     *start = (struct start){{.c = run}, argument, found};
     const int error = thrd_create(thread, run_c, start);
     if (error != thrd_success) {
@@ -357,7 +365,7 @@ struct state {
 struct wrapped {
     struct state state;
     struct state *original;
-    struct hf_elsewhere *elsewhere;
+    struct hf_outside *outside;
 };
 
 static void destroy_state(struct state *state)
@@ -366,7 +374,7 @@ static void destroy_state(struct state *state)
     if (wrapped->original != NULL)
         wrapped->original->functions[1](wrapped->original);
     wrapped->original = NULL;
-    thread_is_over(wrapped->elsewhere);
+    thread_is_over(wrapped->outside);
 }
 
 static void free_state(struct state *state)
@@ -390,7 +398,7 @@ static void start_thread(void *thread, struct state **state, void (*depends)(voi
     static void (*const functions[])(struct state *) = {destroy_state, free_state, run_state};
     void (*start)(void *, struct state **, void (*)(void)) = dlsym(RTLD_DEFAULT, START_THREAD);
     struct wrapped *wrapped = hf_malloc(sizeof *wrapped);
-    struct hf_elsewhere *found =
+    struct hf_outside *found =
         thread_begins((const void *)(*state)->functions, __builtin_return_address(0));
     if (wrapped != NULL) {
         *wrapped = (struct wrapped){{functions}, *state, found};
@@ -435,7 +443,7 @@ static bool see_import(const struct hf_elf_symbol *symbol, void *imported)
     return !*found;
 }
 
-int hf_elsewhere_imported(struct hf_elf *elf, bool *imported)
+int hf_outside_imported(struct hf_elf *elf, bool *imported)
 {
     *imported = false;
     const int error = hf_elf_symbols(elf, HF_ELF_DYNSYM, see_import, imported);
@@ -491,7 +499,7 @@ static int change_all(const struct hf_object *object)
 enum { FIRST_KEYS = 8 };
 static _Thread_local pthread_key_t first_keys[FIRST_KEYS];
 
-void hf_elsewhere_expect(void)
+void hf_outside_expect(void)
 {
     unsigned made = 0;
     while (made < FIRST_KEYS && pthread_key_create(&first_keys[made], NULL) == 0)
@@ -503,7 +511,7 @@ void hf_elsewhere_expect(void)
 static bool is_known(pthread_key_t key)
 {
     bool known = false;
-    for (const struct hf_elsewhere *at = all; at != NULL; at = at->next)
+    for (const struct hf_outside *at = all; at != NULL; at = at->next)
         for (unsigned i = 0; i < at->keys_count; i++)
             known = known || at->keys[i] == key;
     return known;
@@ -520,19 +528,19 @@ static bool made_no_keys(void)
            pthread_setspecific(first_keys[i], pthread_getspecific(first_keys[i])) == EINVAL;
 }
 
-static void set_range(struct hf_elsewhere *elsewhere, const struct hf_object *object)
+static void set_range(struct hf_outside *outside, const struct hf_object *object)
 {
-    elsewhere->start = UINTPTR_MAX;
+    outside->start = UINTPTR_MAX;
     for (size_t i = 0; i < object->headers_count; i++) {
         const uintptr_t start = object->base + object->headers[i].p_vaddr;
         if (object->headers[i].p_type != PT_LOAD)
             continue;
-        elsewhere->start = start < elsewhere->start ? start : elsewhere->start;
-        elsewhere->end = start + object->headers[i].p_memsz;
+        outside->start = start < outside->start ? start : outside->start;
+        outside->end = start + object->headers[i].p_memsz;
     }
 }
 
-int hf_elsewhere_watch(struct hf_elsewhere **out, const struct link_map *map)
+int hf_outside_watch(struct hf_outside **out, const struct link_map *map)
 {
     struct hf_object object;
     if (!made_no_keys())
@@ -540,10 +548,10 @@ int hf_elsewhere_watch(struct hf_elsewhere **out, const struct link_map *map)
     if (!hf_dynlink_open(map, &object))
         return -ENOTSUP;
     hf_object_segments(&object);
-    struct hf_elsewhere *made = hf_malloc(sizeof *made);
+    struct hf_outside *made = hf_malloc(sizeof *made);
     if (made == NULL)
         return -ENOMEM;
-    *made = (struct hf_elsewhere){0};
+    *made = (struct hf_outside){0};
     set_range(made, &object);
     pthread_mutex_lock(&lock);
     made->next = all;
@@ -553,29 +561,29 @@ int hf_elsewhere_watch(struct hf_elsewhere **out, const struct link_map *map)
     return change_all(&object);
 }
 
-const char *hf_elsewhere_left(struct hf_elsewhere *elsewhere)
+const char *hf_outside_left(struct hf_outside *outside)
 {
     struct timespec until;
     for (struct object *at = own; at != NULL;) {
-        const bool is_its = at->elsewhere == elsewhere && at->destroy != NULL;
+        const bool is_its = at->outside == outside && at->destroy != NULL;
         if (is_its)
             destroy(at); /* which may make others */
         at = is_its ? own : at->next;
     }
     (void)clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_nsec += PATIENCE_MS * 1000000;
+    until.tv_nsec += PATIENCE_MS * 1000000L;
     until.tv_sec += until.tv_nsec / 1000000000;
     until.tv_nsec %= 1000000000;
     pthread_mutex_lock(&lock);
-    while (elsewhere->threads == 0 && elsewhere->objects + elsewhere->running > 0 &&
+    while (outside->threads == 0 && outside->objects + outside->running > 0 &&
            pthread_cond_timedwait(&changed, &lock, &until) == 0)
         ;
-    for (struct call *at = elsewhere->calls; at != NULL; at = at->next)
+    for (struct call *at = outside->calls; at != NULL; at = at->next)
         at->function = NULL;
-    const char *left = elsewhere->threads > 0   ? "threads that it has started still run"
-                       : elsewhere->objects > 0 ? "threads that live on have objects of it"
-                       : elsewhere->running > 0 ? "CPython still calls it"
-                       : elsewhere->is_uncertain
+    const char *left = outside->threads > 0   ? "threads that it has started still run"
+                       : outside->objects > 0 ? "threads that live on have objects of it"
+                       : outside->running > 0 ? "CPython still calls it"
+                       : outside->is_uncertain
                            ? "it is not known which keys and threads are its own"
                            : NULL;
     pthread_mutex_unlock(&lock);

@@ -7,30 +7,33 @@
  *
  * Any thread. Watching begins while nobody else is in the copy, and never ends.
  */
-#ifndef HOMEFREE_SATELLITES_ADOPT_PRIVATE_ELSEWHERE_H
-#define HOMEFREE_SATELLITES_ADOPT_PRIVATE_ELSEWHERE_H
+#ifndef HOMEFREE_SATELLITES_ADOPT_PRIVATE_OUTSIDE_H
+#define HOMEFREE_SATELLITES_ADOPT_PRIVATE_OUTSIDE_H
 
 #include "alloc/base/dynlink.h"
 #include "loader/elf/elf_file.h"
 
-struct hf_elsewhere;
+struct hf_outside;
 
 /* Whether a file imports such a function. 0 or a negative errno. */
-int hf_elsewhere_imported(struct hf_elf *elf, bool *imported);
+int hf_outside_imported(struct hf_elf *elf, bool *imported);
 
 /* The calling thread is about to load a copy. */
-void hf_elsewhere_expect(void);
+void hf_outside_expect(void);
 
 /* Watches the copy that the calling thread has loaded since, of which only constructors have run.
  * Result: 0; -EBUSY: they have made keys already; or another negative errno. */
-int hf_elsewhere_watch(struct hf_elsewhere **out, const struct link_map *map);
+int hf_outside_watch(struct hf_outside **out, const struct link_map *map);
 
 /* Destroys the calling thread's objects, waits a little for other threads that end, and takes back
- * calls that CPython has not made. Result:
- * what is left nevertheless, or NULL. Nobody is in the copy but those. */
-const char *hf_elsewhere_left(struct hf_elsewhere *elsewhere);
+ * calls that CPython has not made. Result: what is left nevertheless, or NULL. Nobody is in the
+ * copy but those. */
+const char *hf_outside_left(struct hf_outside *outside);
+
+/* Whether the calling thread has objects to destroy. */
+bool hf_outside_has_objects(const struct hf_outside *outside);
 
 /* Gives back the keys, when the copy's destructors have run. */
-void hf_elsewhere_drop_keys(struct hf_elsewhere *elsewhere);
+void hf_outside_drop_keys(struct hf_outside *outside);
 
 #endif
