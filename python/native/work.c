@@ -219,8 +219,6 @@ static PyObject *work_give(PyObject *module, PyObject *arguments)
     if (!given_up) {
         homefree_worker_begins(work, 0);
         homefree_list_add(&work->results, item);
-        if (outcome == RETIRED)
-            homefree_work_free_seat(work);
     }
     pthread_mutex_unlock(&work->lock);
     if (given_up)

@@ -39,6 +39,8 @@ struct worker {
     unsigned long long number; /* of its task; 0: none */
     struct timespec since;
     bool given_up;
+    bool retires;       /* its thread's: it has done what it may */
+    unsigned farewells; /* its thread's */
 };
 
 /* The outcomes of a worker that ended before its time, and of one that has done its share; see

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <homefree/homefree.h>
 #include <homefree/interpreters.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -25,8 +26,27 @@ PyDoc_STRVAR(left_doc, "work_left(work, why)\n--\n\n"
 
 /* ---- threads ---- */
 
-/* Adds a result without a pickle: the text of what went wrong. The caller is attached if `error` is
- * NULL: then the text is that of the exception that is set. */
+/* Adds a result without a pickle. */
+static void report(struct work *work, unsigned long long number, int outcome, const char *text)
+{
+    struct item *item = hf_calloc(1, sizeof *item + 1);
+    if (item == NULL)
+        return;
+    *item = (struct item){
+        .number = number, .outcome = outcome, .message = homefree_message_of_text(text)};
+    if (item->message == NULL) {
+        hf_free(item);
+        return;
+    }
+    pthread_mutex_lock(&work->lock);
+    homefree_list_add(&work->results, item);
+    if (outcome == RETIRED)
+        homefree_work_free_seat(work);
+    pthread_mutex_unlock(&work->lock);
+}
+
+/* The text of what went wrong. The caller is attached if `error` is NULL: then the text is that of
+ * the exception that is set. */
 static void report_broken(struct work *work, const char *error)
 {
     PyObject *type = NULL, *value = NULL, *trace = NULL, *text = NULL;
@@ -42,17 +62,7 @@ static void report_broken(struct work *work, const char *error)
         text = bytes;
         error = bytes != NULL ? PyBytes_AsString(bytes) : "its code could not be run";
     }
-    struct item *item = hf_calloc(1, sizeof *item + 1);
-    if (item != NULL) {
-        *item = (struct item){.outcome = BROKEN, .message = homefree_message_of_text(error)};
-        if (item->message != NULL) {
-            pthread_mutex_lock(&work->lock);
-            homefree_list_add(&work->results, item);
-            pthread_mutex_unlock(&work->lock);
-        } else {
-            hf_free(item);
-        }
-    }
+    report(work, 0, BROKEN, error);
     Py_XDECREF(text);
     Py_XDECREF(type);
     Py_XDECREF(value);
@@ -97,7 +107,7 @@ static void name_thread(void)
 
 /* Runs homefree.interpreters._inside.work(queue, slot) in the interpreter that this thread is
  * attached to, until the queue is closed. */
-static void work_inside(const struct worker *worker)
+static void work_inside(struct worker *worker)
 {
     name_thread();
     homefree_work_hold(worker->work);
@@ -111,14 +121,37 @@ static void work_inside(const struct worker *worker)
     pthread_mutex_unlock(&worker->work->lock);
     if (result == NULL && !given_up)
         report_broken(worker->work, NULL);
+    worker->retires = result == Py_True && !given_up;
     PyErr_Clear();
     Py_XDECREF(result);
     Py_XDECREF(inside);
     Py_XDECREF(capsule);
 }
 
+/* The thread's end, in which what modules have in threads is destroyed, is waited for: until then
+ * the interpreter stays. Modules' keys have their turn before the last one. */
+static pthread_key_t farewell;
+static bool has_farewell;
+
+static void say_farewell(void *argument)
+{
+    struct worker *worker = argument;
+    if (++worker->farewells < PTHREAD_DESTRUCTOR_ITERATIONS &&
+        pthread_setspecific(farewell, worker) == 0)
+        return;
+    if (worker->retires)
+        report(worker->work, (unsigned long long)worker->slot, RETIRED, "");
+    leave(worker->work, worker);
+}
+
+static void prepare_farewell(void)
+{
+    has_farewell = pthread_key_create(&farewell, say_farewell) == 0;
+}
+
 static void *run_worker(void *argument)
 {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
     struct worker *worker = argument;
     struct work *work = worker->work;
     struct hf_session *session;
@@ -135,7 +168,11 @@ static void *run_worker(void *argument)
     }
     if (error != 0)
         report_broken(work, strerror(-error));
-    leave(work, worker);
+    (void)pthread_once(&once, prepare_farewell);
+    if (!has_farewell || pthread_setspecific(farewell, worker) != 0) {
+        worker->farewells = PTHREAD_DESTRUCTOR_ITERATIONS;
+        say_farewell(worker);
+    }
     return NULL;
 }
 

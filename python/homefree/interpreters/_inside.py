@@ -30,10 +30,10 @@ __all__ = [
 
 _ANY = (1 << 64) - 1  # HF_LIMIT_NONE
 
-# Outcomes of a task, and what else a worker has to say; _homefree's work.c has two of them, too. A
-# worker that has done as many tasks as it may is RETIRED, and gives its index; shortly before, it
-# says that it is NEARLY. The queue (_queue.py) tells itself that one has ENDED, and that it LACKS
-# what one more needs.
+# Outcomes of a task, and what else a worker has to say; _homefree's work_threads.c has two of them,
+# too. A worker that has done as many tasks as it may is RETIRED, once its thread has ended; shortly
+# before, it says that it is NEARLY, and gives its index. The queue (_queue.py) tells itself that
+# one has ENDED, and that it LACKS what one more needs.
 DONE, RAISED, BROKEN, RETIRED, NEARLY, ENDED, LACKS = range(7)
 
 
@@ -182,7 +182,7 @@ def work(queue, index):
     None, the memory that it may have, 0 for any, (how many tasks, -1 for any number, how much
     memory it may keep, 0 for any) or None), and the buffers of the inner pickle. With these two it
     waits for a seat first: it may have been made ahead of its time, and matters, also if it could
-    not begin, once another one has retired."""
+    not begin, once another one has retired. Returns whether it has done all that it may."""
     global _main
     take, give = _homefree.work_take, _homefree.work_give
     setup, buffers = _homefree.work_setup(queue)
@@ -201,7 +201,7 @@ def work(queue, index):
         function = arguments = None
     setup = buffers = initializer = None
     if turn is not None and not _homefree.work_sit(queue):
-        return
+        return False
     if failed is not None:
         raise failed
     nearly = max(1, left // 10)
@@ -212,7 +212,7 @@ def work(queue, index):
             give(queue, index, NEARLY, b"", [])
         task = take(queue)
         if task is None:
-            return
+            return False
         left -= 1
         number, pickled, buffers = task
         task = None
@@ -245,4 +245,4 @@ def work(queue, index):
             sweep()
         if keeps != 0 and _keeps_more(keeps):
             break
-    give(queue, index, RETIRED, b"", [])
+    return True
