@@ -45,9 +45,9 @@ REFUSES = "homefree refuses to load"
 WARM, CYCLES = 2, 5
 
 CYCLES_OF = f"""
-import os, sys
+import json, os, sys
 import homefree
-from homefree.interpreters import Executor
+from homefree.interpreters import Executor, leaks
 
 def where(address):
     return homefree.owner_of(address).kind
@@ -71,7 +71,9 @@ if __name__ == "__main__":
     before = own()
     for _ in range({CYCLES}):
         cycle()
-    print((own() - before) / {CYCLES})
+    grown = (own() - before) / {CYCLES}
+    keeps = {{os.path.basename(row.file): row.why for row in leaks() if row.cycle > 1 << 19}}
+    print(json.dumps([round(grown), keeps]))
 """
 
 
@@ -163,11 +165,12 @@ class Place:
         return found.count("native"), found.count("private"), ""
 
     def leaves(self, target, library):
-        """(KiB that a cycle of an Executor leaves, what went wrong)."""
+        """(KiB that a cycle of an Executor leaves, {file: why it keeps interpreters' memory}, what
+        went wrong)."""
         program = target / "homefree_cycles.py"
         program.write_text(CYCLES_OF)
         said, wrong = self.run(target, program, HOMEFREE_TEST_CODE=library.code)
-        return round(float(said or 0)), wrong
+        return *json.loads(said or "[0, {}]"), wrong
 
     def version(self, target, library):
         name = library.name.split()[0].replace("_", "-")
@@ -186,7 +189,7 @@ def attempt(place, library):
         if REFUSES in alone:
             return {"version": place.version(target, library), "refused": True}
         *_, beside = place.load(target, library, 2)
-        leaves, ends = place.leaves(target, library)
+        leaves, keeps, ends = place.leaves(target, library)
         return {
             "version": place.version(target, library),
             "native": native,
@@ -197,6 +200,7 @@ def attempt(place, library):
                 if said
             },
             "leaves": leaves,
+            **({"keeps": keeps} if keeps else {}),
         }
 
 
@@ -213,13 +217,13 @@ does the same and ends lets the process grow each time, after the first ones.
 |---|---|---|---|---|
 """
 TAIL = """
-A library that leaves megabytes has a copy that cannot be made new, since it may start threads, has
-keys of thread-specific data or thread-local objects with destructors (most that are written in
-Rust, cffi, duckdb, uvloop), or has a native module, which outlives the interpreter and may have
-taken memory over. Then the interpreter's memory stays, too
-([details](../../../docs/interpreters.md#what-an-ended-interpreter-leaves)). Interpreters that are
-kept leave nothing. Of CPython 3.14.6, and where fewer figures than CPythons are given, the outcome
-is an earlier one, of imports and work alone, some with an earlier version of the library.
+A library that leaves megabytes keeps the interpreter's memory, for the reason that
+`homefree.interpreters.leaks()` gives of its module
+([details](../../../docs/interpreters.md#what-an-ended-interpreter-leaves)). What is less than half
+a megabyte is what modules take from `malloc` and never free, and the measurement's own noise, a few
+hundred KB on a busy machine. Interpreters that are kept leave nothing. Where fewer figures than
+CPythons are given, the outcome is an earlier one, of imports and work alone, some with an earlier
+version of the library.
 """
 
 
@@ -242,6 +246,7 @@ def cells(library, outcomes):
     for text, one in tried.items():
         remarks += ["[refused](../../../docs/interpreters.md#what-is-left)"] * ("refused" in one)
         remarks += [f"{text}, {how}: {said}" for how, said in one.get("wrong", {}).items()]
+        remarks += [f"keeps: {why}" for why in one.get("keeps", {}).values()]
     if library.remark:
         remarks.append(library.remark)
     version = next((one["version"] for one in reversed(tried.values())), "")
