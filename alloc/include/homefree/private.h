@@ -77,9 +77,8 @@ HF_API int hf_private_remove(const char *path);
 /*
  * Lends a loaded private copy to an interpreter of a group (homefree/interpreters.h). When the
  * interpreter has ended, the copy is made as it was before any of its code ran: its destructors run
- * as at dlclose(), its data is as in the file again, and its constructors run. Then another
- * interpreter can reuse it, so that interpreters that come and go do not fill the process with
- * copies.
+ * as at dlclose(), and its data is as in the file again. Then another interpreter can reuse it, so
+ * that interpreters that come and go do not fill the process with copies.
  *
  * A copy of which something is left then stays as it is, for ever: threads that it has started, and
  * thread-local objects with destructors in threads that live on. hf_interpreters_leaks() names it.
@@ -109,7 +108,8 @@ HF_API int hf_private_lend(const char *path, void *handle, int64_t interpreter);
 
 /*
  * Lends an interpreter a copy that one had that has ended. An interpreter takes over all copies of
- * another one, so it uses those that it can before it makes new ones.
+ * another one, so it uses those that it can before it makes new ones. The copy's constructors run,
+ * as in dlopen().
  *
  * Parameters:
  *   path         in: the original

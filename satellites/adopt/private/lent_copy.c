@@ -29,6 +29,7 @@ struct lent {
     void *handle;
     struct hf_pristine *pristine;
     bool taken;      /* by the set's interpreter */
+    bool begun;      /* its constructors have run */
     bool is_library; /* modules use it that were taken */
 };
 
@@ -94,7 +95,7 @@ static struct lent *new_lent(const char *path, void *handle)
     struct lent *lent = hf_malloc(sizeof *lent);
     if (lent == NULL)
         return NULL;
-    *lent = (struct lent){.path = hf_strdup(path), .handle = handle, .taken = true};
+    *lent = (struct lent){.path = hf_strdup(path), .handle = handle, .taken = true, .begun = true};
     if (lent->path != NULL)
         return lent;
     hf_free(lent);
@@ -173,29 +174,43 @@ int hf_lent_add(const char *path, void *handle, int64_t interpreter)
     return noted != 0 ? noted : error;
 }
 
+/* As with dlopen(), one thread runs constructors at a time, which may load others. */
+static pthread_mutex_t beginning = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+
+/* Runs what dlopen() would run, of libraries first: on the thread that imports, because
+ * constructors may make objects of the interpreter's. */
+static void begin(struct set *set, const struct lent *found)
+{
+    pthread_mutex_lock(&beginning);
+    for (struct lent *at = set->first; at != NULL; at = at->next)
+        if ((at->is_library || at == found) && !at->begun) {
+            at->begun = true;
+            hf_pristine_begin(at->pristine);
+        }
+    pthread_mutex_unlock(&beginning);
+}
+
 void *hf_lent_reuse(const char *path, int64_t interpreter)
 {
     char original[PATH_MAX];
     struct stat status;
-    void *handle = NULL;
+    struct lent *found = NULL;
     if (interpreter <= 0 || hf_origin_absolute(path, original) != 0 || stat(original, &status) != 0)
         return NULL;
     pthread_mutex_lock(&lock);
-    const struct set *set = set_for(interpreter, NULL);
-    for (struct lent *at = set != NULL ? set->first : NULL; at != NULL && handle == NULL;
+    struct set *set = set_for(interpreter, NULL);
+    for (struct lent *at = set != NULL ? set->first : NULL; at != NULL && found == NULL;
          at = at->next)
         if (!at->taken && strcmp(at->path, original) == 0 &&
             hf_copy_is_same(&at->status, &status)) {
             at->taken = true;
-            handle = at->handle;
+            found = at;
         }
     pthread_mutex_unlock(&lock);
-    return handle;
-}
-
-static bool was_used(const struct lent *lent)
-{
-    return lent->taken || lent->is_library;
+    if (found == NULL)
+        return NULL;
+    begin(set, found);
+    return found->handle;
 }
 
 /* Takes out of the set what cannot be made new. Returns whether there was any. */
@@ -204,7 +219,7 @@ static bool leave_behind(struct set *set, hf_lent_leaver *tell, void *context)
     bool left = false;
     for (struct lent *at = set->first, *next; at != NULL; at = next) {
         next = at->next;
-        const char *why = was_used(at) ? hf_pristine_left(at->pristine) : NULL;
+        const char *why = at->begun ? hf_pristine_left(at->pristine) : NULL;
         if (why == NULL)
             continue;
         tell(context, at->path, why);
@@ -230,16 +245,13 @@ static bool leave_behind(struct set *set, hf_lent_leaver *tell, void *context)
 static void make_new(struct set *set)
 {
     for (struct lent *at = set->last; at != NULL; at = at->before)
-        if (was_used(at))
+        if (at->begun)
             hf_pristine_finish(at->pristine);
     for (struct lent *at = set->first; at != NULL; at = at->next)
-        if (was_used(at))
+        if (at->begun)
             hf_pristine_restore(at->pristine);
     for (struct lent *at = set->first; at != NULL; at = at->next)
-        if (was_used(at))
-            hf_pristine_begin(at->pristine);
-    for (struct lent *at = set->first; at != NULL; at = at->next)
-        at->taken = false;
+        at->taken = at->begun = false;
 }
 
 bool hf_lent_ended(int64_t interpreter, hf_lent_leaver *tell, void *context)

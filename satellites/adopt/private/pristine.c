@@ -329,6 +329,25 @@ static void call(uintptr_t function)
         ((void (*)(int, char **, char **))function)(1, arguments, environ);
 }
 
+/* How many destructors the loader will run when the process ends: none of an object whose
+ * constructors have not run again. */
+static void expect_end(const struct hf_pristine *object, size_t count)
+{
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    for (ElfW(Dyn) *entry = object->object.map->l_ld; entry->d_tag != DT_NULL; entry++) {
+        const uintptr_t address = (uintptr_t)entry;
+        const bool is_fixed = address - object->object.relro_start < object->object.relro_size;
+        void *const start = (void *)(address & -page);
+        const size_t size = (address & (page - 1)) + sizeof *entry;
+        if (entry->d_tag != DT_FINI_ARRAYSZ ||
+            (is_fixed && mprotect(start, size, PROT_READ | PROT_WRITE) != 0))
+            continue;
+        entry->d_un.d_val = count * sizeof(uintptr_t);
+        if (is_fixed)
+            (void)mprotect(start, size, PROT_READ);
+    }
+}
+
 void hf_pristine_finish(const struct hf_pristine *object)
 {
     const uintptr_t *functions = (const uintptr_t *)object->fini_array;
@@ -342,6 +361,7 @@ void hf_pristine_finish(const struct hf_pristine *object)
 void hf_pristine_begin(const struct hf_pristine *object)
 {
     const uintptr_t *functions = (const uintptr_t *)object->init_array;
+    expect_end(object, object->fini_count);
     call(object->init);
     for (size_t i = 0; i < object->init_count; i++)
         call(functions[i]);
@@ -368,6 +388,7 @@ void hf_pristine_restore(struct hf_pristine *object)
             memcpy((void *)part->start, part->image, part->known);
         clear(part->start + part->known, part->start + part->size);
     }
+    expect_end(object, 0);
 }
 
 void hf_pristine_restore_thread(const struct hf_pristine *object, void *handle)
