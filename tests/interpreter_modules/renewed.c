@@ -18,13 +18,16 @@ static long *pointer = &number;
 static void *function = (void *)PyLong_FromLong;
 static __thread long own = 5;
 static char *block;
-static PyObject *kept;
+static PyObject *kept, *early;
 
 __attribute__((constructor)) static void construct(void)
 {
     if (block != NULL)
         abort(); /* it runs again on what it has made */
     block = strdup(BLOCK);
+    const PyGILState_STATE state = PyGILState_Ensure();
+    early = PyList_New(10);
+    PyGILState_Release(state);
 }
 
 __attribute__((destructor)) static void destroy(void)
@@ -46,6 +49,8 @@ static PyObject *new (PyObject *module, PyObject *none)
     old = own != 5 ? "own" : old;
     old = block == NULL || strcmp(block, BLOCK) != 0 ? "block" : old;
     old = kept != NULL ? "kept" : old;
+    old = early == NULL || PyList_Size(early) != 10 ? "early" : old;
+    Py_CLEAR(early); /* an object of this interpreter's */
     memset(zeros, 1, sizeof zeros);
     number = own = 1;
     pointer = NULL;
