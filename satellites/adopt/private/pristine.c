@@ -284,8 +284,9 @@ static bool is_memory(uintptr_t word)
 {
     const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
     unsigned char resident;
-    return word >= page && mincore((void *)(word & -page), 1, &resident) == 0 &&
-           hf_dynlink_find((const void *)word) == NULL;
+    const bool is_mapped = word >= page && (mincore((void *)(word & -page), 1, &resident) == 0 ||
+                                            errno == EAGAIN); /* the kernel cannot tell now */
+    return is_mapped && hf_dynlink_find((const void *)word) == NULL;
 }
 
 static bool part_holds(const struct part *part)
