@@ -227,7 +227,7 @@ class _Look:
             "said": message,
             "thread": {
                 "id": core.threads_all[0].id,
-                "threads": len(core.threads_all),
+                "threads": len(core.threads()),
                 "stack": [self._frame(each) for each in self.frames],
             },
             "pointer": pointer,

@@ -1,5 +1,6 @@
 """`homefree run --explain` and homefree.explain_crashes(): a crash is explained by the process that
-crashes, whatever has become of its heap and its stack; then it takes its course.
+crashes, whatever has become of its heap and its stack; then it takes its course. Programs that do
+not crash, or catch it, notice nothing.
 
 Usage: test_explain.py HOMEFREE LIBHOMEFREE PACKAGE [unittest arguments]. PACKAGE: the directory
 with the package homefree, or "" where there is none. The compiler is $CC, or cc."""
@@ -81,6 +82,57 @@ class Explain(unittest.TestCase):
         status, out, err = self.run_in(HOMEFREE, "run", "--explain", "--diagnose", "--", "true")
         self.assertEqual((status, out), (2, ""))
         self.assertIn("--explain goes with no other option", err)
+
+    def left_alone(self, case, by, command="echo explained >&2", **options):
+        """What a program of explained.c says on stderr, explained by a shell's command."""
+        program = os.path.join(self.directory, "explained")
+        if not os.path.exists(program):
+            source = os.path.join(os.path.dirname(cores.SOURCE), "explained.c")
+            subprocess.run([*cores.CC, "-pthread", "-o", program, source], check=True, timeout=60)
+        script = os.path.join(self.directory, "command")
+        with open(script, "w") as file:
+            file.write(f"#!/bin/sh\n{command}\n")
+        os.chmod(script, 0o755)
+        preload = os.path.join(os.path.dirname(LIBRARY), "libhomefree-explain.so")
+        done = subprocess.run(
+            [program, case],
+            cwd=self.directory,
+            env={**os.environ, "LD_PRELOAD": preload, "HOMEFREE_EXPLAIN": script},
+            capture_output=True,
+            text=True,
+            timeout=30,
+            **options,
+        )
+        self.assertEqual((done.returncode, done.stdout), (by, ""), case)
+        return done.stderr
+
+    def test_handlers_of_the_program_are_as_without(self):
+        self.assertEqual(self.left_alone("handlers", -signal.SIGABRT), "explained\n")
+
+    def test_ignored_signals_stay_so(self):
+        def ignore():
+            signal.signal(signal.SIGABRT, signal.SIG_IGN)
+
+        self.assertEqual(self.left_alone("ignored", 5, preexec_fn=ignore), "")
+
+    def test_the_program_has_no_child_and_its_signals_are_not_the_commands(self):
+        self.assertEqual(self.left_alone("child", -signal.SIGSEGV), "explained\n")
+        said = self.left_alone("no-child", -signal.SIGSEGV, "grep SigIgn /proc/$$/status >&2")
+        self.assertEqual(int(said.split()[1], 16), 0)
+
+    def test_says_nothing_on_stdout(self):
+        self.left_alone("closed", -signal.SIGSEGV, "echo stdout")
+
+    def test_needs_little_of_a_signal_stack(self):
+        self.assertEqual(self.left_alone("small-stack", -signal.SIGSEGV), "explained\n")
+
+    def test_the_crash_ends_the_process(self):
+        """Whatever other threads, and children, do until it is explained."""
+        slowly = "echo explained >&2; exec sleep 0.2"
+        self.left_alone("others-end", -signal.SIGSEGV, slowly)
+        self.left_alone("memory-appears", -signal.SIGSEGV, slowly)
+        once = "mkdir once && echo explained >&2 && exec sleep 60"
+        self.left_alone("fork", signal.SIGSEGV, once)
 
     @unittest.skipUnless(PACKAGE, "the package homefree is not built")
     def test_in_python_before_faulthandler(self):
