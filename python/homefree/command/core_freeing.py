@@ -43,6 +43,7 @@ _FFI = re.compile(r"/(?:libffi|_ctypes)[^/]*\.so[^/]*$")
 _FFI_POINTER = 8, 8 | 14 << 16, 0  # size, alignment and FFI_TYPE_POINTER, elements
 _CTYPES_MOST = 4096  # bytes of its frames
 _STACK_MOST = 1 << 20
+_READ_MOST = 64  # bytes of code
 _ALL = (1 << 64) - 1
 _PASSED_MOST, _PASSING_MOST = (
     4,
@@ -186,18 +187,38 @@ def _address(move, mode, base, size, end, registers):
 
 
 def read_before(core, thread):
-    """Where the instruction in front of the one at which a thread died may have read a register
-    from: addresses."""
-    if core.machine != "x86-64":
-        return
-    code = core.bytes_at(thread.pc - 8, 8)
-    for size in range(3, 9):
-        move = code[-size:]
-        if len(move) == size and move[0] & 0xF8 == 0x48 and move[1] == 0x8B:
-            base = move[2] & 7 | (move[0] & 1) << 3
-            address = _address(move, move[2] >> 6, base, size, thread.pc, thread.registers)
-            if address is not None:
-                yield address
+    """Where the code in front of the instruction at which a thread died, as far as the last call,
+    may have read a register from: addresses, the last first, by the registers as they are."""
+    aarch64 = core.machine == "aarch64"
+    for end in range(thread.pc, thread.pc - _READ_MOST, -4 if aarch64 else -1):
+        if aarch64:
+            word = int.from_bytes(core.bytes_at(end - 4, 4), "little")
+            if word >> 26 == 0x25 or word & 0xFFFF_FC1F == 0xD63F_0000:  # bl, blr
+                return
+            base = thread.registers.get(f"x{word >> 5 & 31}", thread.sp)
+            if word >> 22 == 0x3E5:  # ldr x, [x, #8 * n]
+                yield base + 8 * (word >> 10 & 0xFFF) & _ALL
+            continue
+        code = core.bytes_at(end - 8, 8)
+        if not code or _is_call(core, end):
+            return
+        for size in range(3, 9):
+            move = code[-size:]
+            if move[0] & 0xF8 == 0x48 and move[1] == 0x8B:
+                base = move[2] & 7 | (move[0] & 1) << 3
+                address = _address(move, move[2] >> 6, base, size, end, thread.registers)
+                if address is not None:
+                    yield address
+
+
+def _is_call(core, end):
+    """Whether what ends at an address may be a call."""
+    start = call_before(core, end)
+    if start is None or end - start != 5:
+        return start is not None
+    offset = int.from_bytes(core.bytes_at(start + 1, 4), "little", signed=True)
+    target = core.mapping_at(end + offset & _ALL)
+    return target is not None and "x" in target.mode
 
 
 class Search:

@@ -30,7 +30,6 @@ _STATE, _MAGIC, _VERSION, _BLOCKS = "hf_live_state", b"homefree live\n\0", 4, 72
 # registers.
 _RETURNING, _PAGE_FAULT = b"\x48\xc7\xc0\x0f\0\0\0\x0f\x05", 14
 _NEAR = 4096  # bytes of a structure that a pointer leads to
-_BLOCK_MOST = 1024
 _INSPECTED = ("embedded-allocator", "exported-allocator", "own-free", "allocates-elsewhere")
 _FREED_OTHERS = {
     "stack": ("core-stack-free", "a pointer to a stack"),
@@ -393,30 +392,26 @@ class _Look:
         return "core-crash", message or f"the process died{inside}, and nothing says why"
 
     def _use_after_free(self):
-        """The address that could not be used was read from a free block, to which a register leads:
-        (the block, how it is known, owner, Block)."""
-        core, thread = self.core, self.core.threads_all[0]
-        fault = core.address
+        """The address that could not be used was read from a free block, after the last call, which
+        may have freed it: (the block, how it is known, owner, Block)."""
+        core, fault = self.core, self.core.address
         if fault is None and core.code != 0x80:  # of a fault without an address
             return None
-        read = list(core_freeing.read_before(core, thread))
-        found = {}
-        for name, value in thread.registers.items():
-            owner, block = self._owner_of_block(value)
+        for address in core_freeing.read_before(core, core.threads_all[0]):
+            owner, block = self._owner_of_block(address)
             if block is None or block.live is not False:
                 continue
-            used = any(block.start <= each < block.start + block.size for each in read)
-            words = core.words_at(block.start, min(block.size, _BLOCK_MOST) // 8)
-            if not used and fault is None:
-                used = any(0x7FFF_FFFF_FFFF < word < 0xFFFF_8000_0000_0000 for word in words)
-            elif not used and fault >= _NEAR:  # what is less may be anybody's NULL
-                used = any(word >= _NEAR and 0 <= fault - word < _NEAR for word in words)
-            if used:
-                found.setdefault(block.start, (name, owner, block))
-        if len(found) != 1:
-            return None
-        start, (name, owner, block) = found.popitem()
-        return start, f"register {name}; the address of the fault was read there", owner, block
+            value = core.word(address)
+            wild = value is not None and 0x7FFF_FFFF_FFFF < value < 0xFFFF_8000_0000_0000
+            near = value is not None and fault is not None and 0 <= fault - value < _NEAR
+            if near or (fault is None and wild):
+                return (
+                    block.start,
+                    "the code, which read the address of the fault there",
+                    owner,
+                    block,
+                )
+        return None
 
     def _owner_of_block(self, address):
         owner = self.looking.owner_at(address)

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 struct node {
     struct node *next;
@@ -62,6 +63,15 @@ APART static long delete_node(const struct node *node)
     return node->next->value;
 }
 
+/* Uses memory that is gone; a block that was freed meanwhile, with right, leads there. */
+APART static long value_of_gone(struct node **nodes)
+{
+    struct node *node = nodes[2];
+    munmap(node, sizeof *node);
+    free(nodes);
+    return node->value;
+}
+
 /* Until the stack is used up. */
 APART static int deeper(volatile char *above)
 {
@@ -105,6 +115,11 @@ int main(int count, char **words)
     say(pointer);
     if (strcmp(which, "no-allocator") == 0)
         return (int)delete_node(shared);
+    if (strcmp(which, "gone") == 0) {
+        struct node **nodes = malloc(3 * sizeof *nodes);
+        nodes[2] = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        return (int)value_of_gone(nodes);
+    }
     if (strcmp(which, "overflow") == 0)
         return deeper(block);
     if (strcmp(which, "damaged-heap") == 0) {

@@ -90,6 +90,11 @@ class Core(unittest.TestCase):
         self.assertEqual((document["pointer"], document["freed"]), (None, None))
         self.assertEqual(document["thread"]["stack"][0]["symbol"], "delete_node")
 
+    def test_blames_no_block_that_the_code_had_read_before_it_was_freed(self):
+        document = self.explained(self.core("gone")[0])
+        self.assertEqual(document["thread"]["stack"][0]["symbol"], "value_of_gone")
+        self.assertEqual((document["finding"], document["pointer"]), ("core-crash", None))
+
     def test_finds_files_below_a_root_by_build_id_and_needs_no_debug_symbols(self):
         path, pointer = self.core("static")
         before = self.explained(path)
