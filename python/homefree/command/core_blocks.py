@@ -24,6 +24,7 @@ _ARENA = 64 << 20
 _FAST, _FASTS, _TOP, _BINS, _NEXT, _SYSTEM = 2, 10, 12, 14, 270, 273
 _STATE = 2200
 _LISTED_MOST = 100_000
+_MAPPED_MOST = 64 << 20  # bytes from the beginning of a block
 
 
 class LibcHeap:
@@ -73,7 +74,7 @@ class LibcHeap:
 
     def block(self, address):
         """The Block that has an address; None: unknown."""
-        chunk = self._mapped(address) or self._chunk(address)
+        chunk = self._chunk(address) or self._mapped(address)
         if chunk is None:
             return None
         start, end, free = chunk
@@ -81,13 +82,22 @@ class LibcHeap:
 
     def _mapped(self, address):
         """(start, end, free) of a chunk that has pages of its own."""
-        start = (address - 16) // PAGE * PAGE
-        words = self._core.words_at(start, 2)
-        if len(words) == 2 and words[0] == 0 and words[1] & 7 == 2:
-            size = words[1] & ~7
-            if size % PAGE == 0 and size and address < start + size:
-                return start, start + size, False
+        mapping = self._core.mapping_at(address)
+        if mapping is None:
+            return None
+        first = (address - 16) // PAGE * PAGE
+        for start in range(first, max(mapping.start, first - _MAPPED_MOST) - 1, -PAGE):
+            words = self._core.words_at(start, 2)
+            if len(words) == 2 and words[0] == 0 and words[1] & 7 == 2:
+                size = words[1] & ~7
+                if size % PAGE == 0 and size and address < start + size:
+                    return start, start + size, False
         return None
+
+    def is_overwritten(self, address):
+        """Whether a block begins at an address, of which block() knew nothing, since the size in
+        front of it makes no sense."""
+        return any(address - 16 == end for _, end in self._walked.values())
 
     def _chunk(self, address):
         if self._break is not None and self._break.start <= address < self._break.end:

@@ -17,6 +17,7 @@ from .core_live import Dying
 from .core_objects import Objects
 from .core_unpack import unpacked
 from .memory_owners import Facts, Looking
+from .memory_process import PAGE
 from .start import Failure
 from .terminal import base_name, clean
 
@@ -317,15 +318,15 @@ class _Look:
             return None if owner.kind == "kernel" else "memory"
         if core_freeing.is_libc(owner.object) and owner.name != "libc":
             return None  # what libc and the dynamic linker mapped for themselves
+        block = self.heap.block(address) if owner.name == "libc" else None
         thread = self.core.threads_all[0].registers.get("fs_base", 0)
-        if mapping.start <= thread < mapping.end:
+        if block is None and mapping.start <= thread < mapping.end:
             return None
         if owner.object == self._freer and owner.name != "libc":
             return "its"
         if owner.name == "libc":
-            block = self.heap.block(address)
-            first = self.core.mapping_at(address).start + 16
-            if block is not None and block.start == first and owner.object == self._freer:
+            first = block is not None and block.start == mapping.start + 16
+            if first and block.size < PAGE and owner.object == self._freer:
                 return None  # the thread's cache
         return "memory"
 
@@ -381,7 +382,11 @@ class _Look:
             return "core-interior-free", f"{pointer - block.start} bytes into a block of {name}"
         if (block is not None and block.live is False) or _log_rule(message) == "log-double-free":
             return "core-double-free", f"a block of {name} that was free already"
-        return self._by_message(message, None)
+        rule, text = self._by_message(message, None)
+        whole = block.start == pointer if block is not None else self.heap.is_overwritten(pointer)
+        if rule == "log-foreign-free" and name == "libc" and whole:
+            rule = "log-damaged-heap"  # it is none of others
+        return rule, text
 
     def _by_message(self, message, call):
         """(rule, message) where there is no pointer."""

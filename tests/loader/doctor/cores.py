@@ -119,6 +119,8 @@ def _with_core():
 EXPECTED = {
     "double-free": ("core-double-free", "libc", "libc.", "libc", "drop"),
     "interior": ("core-interior-free", "libc", "libc.", "libc", "drop"),
+    "mapped": ("core-interior-free", "libc", "libc.", "libc", "drop"),
+    "overrun": ("log-damaged-heap", "libc", "libc.", "libc", "drop"),
     "stack": ("core-stack-free", None, None, "libc", "drop"),
     "static": ("core-static-free", None, "crashes", "libc", "drop"),
     "constant": ("core-static-free", None, "crashes", "libc", "drop"),

@@ -3,6 +3,7 @@
  * pointer before. As a shared object it has the module that CPython calls.
  */
 #include <dlfcn.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -80,7 +81,7 @@ APART static int deeper(volatile char *above)
     return deeper(here) + here[0];
 }
 
-static void *wrong(const char *which, char *block, struct node *local)
+static void *wrong(const char *which, char *block, char *other, struct node *local)
 {
     if (strcmp(which, "interior") == 0)
         return block + 16;
@@ -90,7 +91,11 @@ static void *wrong(const char *which, char *block, struct node *local)
         return shared + 1;
     if (strcmp(which, "constant") == 0)
         return (void *)(unsigned long)(constant + 16);
-    return block;
+    if (strcmp(which, "mapped") == 0)
+        return (char *)memset((char *)malloc(1 << 20) + 8192, 0x22, 4096) + 16;
+    if (strcmp(which, "overrun") == 0)
+        memset(block, 0x5a, malloc_usable_size(block) + sizeof(size_t));
+    return strcmp(which, "overrun") == 0 ? other : block;
 }
 
 int main(int count, char **words)
@@ -105,7 +110,7 @@ int main(int count, char **words)
     char *block = text_of("A BLOCK OF LIBC'S, WHICH IS LONGER THAN THE SMALLEST OF THEM");
     char *other = text_of("ANOTHER ONE");
     struct node local[8] = {{.next = shared}};
-    void *pointer = wrong(which, block, local);
+    void *pointer = wrong(which, block, other, local);
     if (strcmp(which, "libc-frees") == 0) {
         void *(*allocate)(size_t) = (void *(*)(size_t))function;
         fill(allocate(100));

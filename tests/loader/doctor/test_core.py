@@ -21,7 +21,14 @@ HOMEFREE, LIBRARY, PACKAGE = (os.path.abspath(sys.argv.pop(1)) for _ in range(3)
 sys.path.append(PACKAGE)
 from command import core_file, core_unpack, start  # noqa: E402
 
-QUICK = "double-free", "libc-frees mimalloc", "libc-frees homefree", "python-use-after-free"
+QUICK = (
+    "double-free",
+    "mapped",
+    "overrun",
+    "libc-frees mimalloc",
+    "libc-frees homefree",
+    "python-use-after-free",
+)
 
 
 class Core(unittest.TestCase):
