@@ -126,7 +126,8 @@ static uint64_t thread_pointer(void)
  * the thread's record are. */
 static void explain(int number, const siginfo_t *info, const void *context)
 {
-    char request[NUMBERS * DIGITS], *at = request;
+    static char request[NUMBERS * DIGITS];
+    char *at = request;
     const pid_t self = getpid();
     const uint64_t numbers[NUMBERS] = {(uint64_t)self,
                                        (uint64_t)syscall(SYS_gettid),
@@ -154,7 +155,7 @@ static void explain(int number, const siginfo_t *info, const void *context)
 /* The process dies at this thread's signal. Until then others do not go on: they could end it. */
 static void stop_others(pid_t process, pid_t self, int number)
 {
-    _Alignas(struct dirent64) char entries[ENTRIES];
+    static _Alignas(struct dirent64) char entries[ENTRIES]; /* the stack may be small */
     const int tasks =
         (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     long size;

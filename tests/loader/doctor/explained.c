@@ -34,6 +34,12 @@ static void recover(int number)
     siglongjmp(place, number);
 }
 
+static void give_up(int number)
+{
+    (void)number;
+    abort();
+}
+
 static void say_child(int number)
 {
     (void)number;
@@ -96,6 +102,8 @@ int main(int count, char **words)
         char *memory = mmap(NULL, PAGE + SMALL, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         mprotect(memory + PAGE, SMALL, PROT_READ | PROT_WRITE);
         sigaltstack(&(stack_t){.ss_sp = memory + PAGE, .ss_size = SMALL}, NULL);
+        sigaction(SIGSEGV, &(struct sigaction){.sa_handler = give_up, .sa_flags = SA_ONSTACK},
+                  NULL);
     }
     if (strcmp(which, "others-end") == 0) {
         crash_meanwhile(0);
