@@ -25,6 +25,9 @@ static void crash(void)
 
 static void *crash_there(void *unused)
 {
+    sigset_t none;
+    sigemptyset(&none);
+    pthread_sigmask(SIG_SETMASK, &none, NULL);
     crash();
     return unused;
 }
@@ -54,13 +57,13 @@ static void crash_meanwhile(int blocks)
     char byte;
     pthread_t thread;
     sigset_t set;
-    if (pipe(ends) != 0 || dup2(ends[1], STDERR_FILENO) < 0 ||
-        pthread_create(&thread, NULL, crash_there, NULL) != 0)
-        _exit(77);
     sigemptyset(&set);
     sigaddset(&set, SIGSEGV);
     if (blocks)
         pthread_sigmask(SIG_BLOCK, &set, NULL);
+    if (pipe(ends) != 0 || dup2(ends[1], STDERR_FILENO) < 0 ||
+        pthread_create(&thread, NULL, crash_there, NULL) != 0)
+        _exit(77);
     explaining = ends[0];
     if (read(explaining, &byte, 1) != 1)
         _exit(77);
@@ -122,8 +125,7 @@ int main(int count, char **words)
         const pid_t child = fork();
         if (child == 0) {
             alarm(20); /* it must not wait for a thread that it has not */
-            pthread_sigmask(SIG_SETMASK, &(sigset_t){{0}}, NULL);
-            crash();
+            crash_there(NULL);
         }
         waitpid(child, &status, 0);
         _exit(WIFSIGNALED(status) ? WTERMSIG(status) : 1);
