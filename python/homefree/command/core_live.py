@@ -27,12 +27,12 @@ class Dying(memory_process.Process, Memory):
     def __init__(self, place):
         try:
             pid, thread, self.signal, information, context, record = map(int, place.split(":"))
-            super().__init__(pid)
+            super().__init__(thread)  # the main one may have ended
         except ValueError:
             raise Failure("--crash takes six numbers") from None
         except memory_process.Gone as why:
             raise Failure(str(why)) from None
-        self._core = -1
+        self._core, self.pid = -1, pid
         number, at, *names = _CONTEXTS.get(os.uname().machine, (0, 0))
         if number == 0:
             raise Failure("this machine is neither x86-64 nor aarch64")

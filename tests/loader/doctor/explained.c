@@ -32,6 +32,13 @@ static void *crash_there(void *unused)
     return unused;
 }
 
+static void *crash_after(void *thread)
+{
+    pthread_join(*(pthread_t *)thread, NULL);
+    crash();
+    return NULL;
+}
+
 static void recover(int number)
 {
     siglongjmp(place, number);
@@ -107,6 +114,13 @@ int main(int count, char **words)
         sigaltstack(&(stack_t){.ss_sp = memory + PAGE, .ss_size = SMALL}, NULL);
         sigaction(SIGSEGV, &(struct sigaction){.sa_handler = give_up, .sa_flags = SA_ONSTACK},
                   NULL);
+    }
+    if (strcmp(which, "main-ended") == 0) {
+        static pthread_t first;
+        pthread_t second;
+        first = pthread_self();
+        pthread_create(&second, NULL, crash_after, &first);
+        pthread_exit(NULL);
     }
     if (strcmp(which, "others-end") == 0) {
         crash_meanwhile(0);

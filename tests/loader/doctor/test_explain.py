@@ -39,6 +39,9 @@ class Explain(unittest.TestCase):
         cls.directory = tempfile.mkdtemp(prefix="homefree-test-explain-")
         cls.addClassCleanup(shutil.rmtree, cls.directory)
         cls.crashes = cores.Crashes(cls.directory, LIBRARY)
+        cls.program = os.path.join(cls.directory, "explained")
+        source = os.path.join(os.path.dirname(cores.SOURCE), "explained.c")
+        subprocess.run([*cores.CC, "-pthread", "-o", cls.program, source], check=True, timeout=60)
 
     def run_in(self, *command, **environment):
         done = subprocess.run(
@@ -76,6 +79,13 @@ class Explain(unittest.TestCase):
         )
         self.explained("overflow", signal.SIGSEGV, "deeper in crashes", "core-crash")
 
+    def test_explains_a_thread_that_outlives_the_main_one(self):
+        words = HOMEFREE, "run", "--explain", "--", self.program, "main-ended"
+        status, _, err = self.run_in(*words)
+        self.assertEqual(status, -signal.SIGSEGV)
+        self.assertIn("crash_after in explained", err)
+        self.assertIn(", of 2:", err)
+
     def test_leaves_alone_who_does_not_crash(self):
         words = [HOMEFREE, "run", "--explain", "--", "sh", "-c", "echo out; echo err >&2; exit 7"]
         self.assertEqual(self.run_in(*words), (7, "out\n", "err\n"))
@@ -85,17 +95,13 @@ class Explain(unittest.TestCase):
 
     def left_alone(self, case, by, command="echo explained >&2", **options):
         """What a program of explained.c says on stderr, explained by a shell's command."""
-        program = os.path.join(self.directory, "explained")
-        if not os.path.exists(program):
-            source = os.path.join(os.path.dirname(cores.SOURCE), "explained.c")
-            subprocess.run([*cores.CC, "-pthread", "-o", program, source], check=True, timeout=60)
         script = os.path.join(self.directory, "command")
         with open(script, "w") as file:
             file.write(f"#!/bin/sh\n{command}\n")
         os.chmod(script, 0o755)
         preload = os.path.join(os.path.dirname(LIBRARY), "libhomefree-explain.so")
         done = subprocess.run(
-            [program, case],
+            [self.program, case],
             cwd=self.directory,
             env={**os.environ, "LD_PRELOAD": preload, "HOMEFREE_EXPLAIN": script},
             capture_output=True,
