@@ -22,9 +22,34 @@ from .start import Failure
 
 _MOST = 16 << 30
 _PIECE = 1 << 20
+_MEMORY = 256 << 20  # xz -9 takes 65 MB; 4 GiB are possible
 _HOLE = 64 << 10
+
+
+class _Xz:
+    """As lzma.open(), which takes as much memory as the file says."""
+
+    def __init__(self, file):
+        self._file, self._xz = file, lzma.LZMADecompressor(memlimit=_MEMORY)
+
+    def read(self, size):
+        while not self._xz.eof:
+            packed = self._file.read(size) if self._xz.needs_input else b""
+            if self._xz.needs_input and not packed:
+                raise EOFError("it is cut off")
+            if data := self._xz.decompress(packed, size):
+                return data
+        return b""
+
+
+@contextlib.contextmanager
+def _xz(path):
+    with open(path, "rb") as file:
+        yield _Xz(file)
+
+
 _KINDS = {
-    b"\xfd7zXZ\0": lzma.open,
+    b"\xfd7zXZ\0": _xz,
     b"\x1f\x8b": gzip.open,
     b"BZh": bz2.open,
     b"\x28\xb5\x2f\xfd": "zstd",

@@ -6,6 +6,7 @@ which the command's package lies. The compiler is $CC, or cc."""
 
 import ctypes
 import json
+import lzma
 import os
 import shutil
 import struct
@@ -13,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import zlib
 from pathlib import Path
 
 import cores
@@ -135,6 +137,15 @@ class Core(unittest.TestCase):
                     core_unpack.unpacked(short).__enter__()
         if packed.exists():
             self.assertEqual(self.explained(packed)["pointer"], pointer)
+
+    def test_refuses_what_takes_too_much_memory(self):
+        packed = bytearray(lzma.compress(bytes(1000)))
+        end = 12 + 4 * packed[12]
+        packed[packed.index(0x21, 12) + 2] = 40  # the dictionary: 4 GiB
+        packed[end : end + 4] = struct.pack("<I", zlib.crc32(packed[12:end]))
+        (self.directory / "greedy.xz").write_bytes(packed)
+        with self.assertRaisesRegex(start.Failure, "[Mm]emory"):
+            core_unpack.unpacked(self.directory / "greedy.xz").__enter__()
 
     def test_refuses_what_is_cut_off_or_makes_no_sense(self):
         whole = self.core("static")[0].read_bytes()
