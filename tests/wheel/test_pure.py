@@ -80,6 +80,9 @@ class Unpacked(_Pure):
         for platform, system in SYSTEMS.items():
             out, _ = self.command(platform, "inspect", "--json", OBJECTS, status=1)
             self.assertEqual(json.loads(out)["summary"]["failed"], 0)
+            (self.work / "log").write_text("free(): invalid pointer\nAborted\n")
+            out, _ = self.command(platform, "doctor", "--log", "log", status=1)
+            self.assertIn(b"log-foreign-free", out)
             code = "import homefree; homefree.install()"
             last = self.on(platform, "-c", code).stderr.decode().splitlines()[-1]
             self.assertIn("install() needs homefree's heap", last)

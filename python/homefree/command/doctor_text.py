@@ -5,7 +5,7 @@ other ones than most, routing and findings, and then what to do.
 State: none.
 """
 
-from . import doctor_core_text, findings
+from . import findings
 from .terminal import Page, base_name, clean, plural, signal_name, size
 
 _MOMENTS = {
@@ -25,6 +25,8 @@ def text(document, path, every):
         page.line()
     remedies = {}
     if "homefree_core" in document:
+        from . import doctor_core_text  # which is not where homefree is pure Python
+
         doctor_core_text.lines(page, document)
         remedies = {document["finding"]: {**document, "rule": document["finding"]}}
     if "log" in document:
