@@ -58,7 +58,18 @@ def directories():
     paths = {os.path.realpath(path) for path in sys.path if os.path.isdir(path)}
     for own in "stdlib", "platstdlib":  # which differ in a virtual environment
         paths.discard(os.path.realpath(sysconfig.get_path(own) or ""))
-    return sorted(path for path in paths if not any(path.startswith(f"{one}/") for one in paths))
+    return sorted(path for path in paths if not any(is_imported(path, top) for top in paths))
+
+
+def is_imported(path, top):
+    """Whether a directory is looked at with another one that is above (inspect_objects.py)."""
+    if not path.startswith(f"{top}/") or path[len(top) + 1] == ".":
+        return False
+    while len(path) > len(top):
+        if os.path.exists(f"{path}/pyvenv.cfg"):
+            return False
+        path = os.path.dirname(path)
+    return True
 
 
 for asked in sys.argv[1:]:

@@ -26,6 +26,7 @@ _OTHERS = b"\xca\xfe", b"\xce\xfa", b"\xcf\xfa", b"\xfe\xed", b"MZ"  # Mach-O or
 _ZIPS = ".whl", ".zip"
 _TARS = ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz"
 _NAMED_OBJECT = re.compile(r"\.so(\.[0-9.]*)?\Z")  # libx.so, libx.so.1.2; not libx.so.debug
+_PYTHON = re.compile(r"python|pypy|graalpy", re.IGNORECASE)
 _SOURCES = ".py", ".pyc", ".pyi", ".h", ".hpp"  # of most files of an environment
 _ASKED = "adoption", "environment", "require-homefree"
 _BATCH = 500  # files that one process inspects
@@ -39,6 +40,7 @@ class Group:
         self.kind = kind
         self.name = name
         self.directory = name.rstrip("/")  # in which its files are
+        self.installed = False  # a Python imports from it
         self.files = []
         self.left_out = 0  # other ELF files
         self.objects = 0
@@ -142,21 +144,31 @@ class Inspected:
         try:
             path = self.real(path)
             status = os.stat(path)
-        except OSError:
-            self._add(self.loose, path)
+        except OSError as error:
+            self._flush()
+            self._fail(self.loose, path, error.strerror)
             return
         start = _magic(path)
-        if self.environment and self.root is None and _is_program(path, status, start):
+        if self.environment and self.root is None and self._is_python(path, status, start):
             self.take_python(path)
         elif stat.S_ISDIR(status.st_mode):
-            self._kernels = _kernels() - {status.st_dev}
             self._take_directory(path)
         elif stat.S_ISREG(status.st_mode) and start != _ELF and _is_archive(path, start):
             self._take_archive(path)
         elif start[:2] in _OTHERS:
             self._take_other(self.loose, path)
-        else:
+        elif start == _ELF or self._command:
             self._add(self.loose, path)
+        else:
+            self._fail(self.loose, path, "it is no shared object")
+
+    def _is_python(self, path, status, start):
+        """Whether it is a Python of this system, or a script that starts one, by its name: it is
+        run, and a program that is not meant must not be."""
+        natives = (_ELF[:2],) if self._command else _OTHERS
+        runs = stat.S_ISREG(status.st_mode) and os.access(path, os.X_OK)
+        named = _PYTHON.search(os.path.basename(path)) and not _NAMED_OBJECT.search(path)
+        return runs and named and start.startswith((b"#!", *natives))
 
     def take_package(self, name):
         """The shared objects of an installed distribution."""
@@ -180,7 +192,7 @@ class Inspected:
             self.take_python(self._python)
         else:
             for directory in self.root.environments():
-                self._take_directory(directory)
+                self._take_directory(directory, installed=True)
 
     def take_python(self, python):
         """The shared objects of a Python's packages and of its own modules."""
@@ -188,7 +200,7 @@ class Inspected:
 
         try:
             for directory in inspect_package.directories(python):
-                self.take(directory)
+                self._take_directory(directory, installed=True)
         except Failure as error:
             self._fail(self._contain("package", python), python, str(error))
 
@@ -223,10 +235,12 @@ class Inspected:
 
     # ---- directories -----------------------------------------------------------------------------
 
-    def _take_directory(self, top):
+    def _take_directory(self, top, installed=False):
         """Links are not followed, so that none leads in a circle or out of the directory. But those
         of an environment are, once each and last: uv's and Nix's consist of them."""
         group = self._contain("directory", top)
+        group.installed = installed
+        self._kernels = _kernels() - {os.stat(top).st_dev}
         links = []
         self._walk(group, top, links)
         while self.environment and links:
@@ -248,6 +262,8 @@ class Inspected:
                 try:
                     if entry is None or self._is_directory(entry):
                         entries = _sorted(path)
+                        if group.installed:
+                            entries = _imported(entries, path == group.directory)
                         stack.append(iter(_newest(entries) if self.environment else entries))
                         break
                     if entry.is_symlink():
@@ -288,8 +304,9 @@ class Inspected:
             if not self.environment or self._is_first(os.stat(path)):
                 self._add(group, path)
         elif start in _ZIP and path.lower().endswith(".whl"):
-            self._take_archive(path)
-        elif start[:2] in _OTHERS:
+            if not group.installed:
+                self._take_archive(path)
+        elif start[:2] in _OTHERS and not (group.installed and self._command):
             from .inspect_platforms import is_object
 
             if is_object(start, path):
@@ -469,12 +486,6 @@ def _is_object(path):
     return bool(_NAMED_OBJECT.search(path)) or _magic(path) == _ELF
 
 
-def _is_program(path, status, start):
-    """Whether it can be run, and is no library: a Python or a script that starts one."""
-    runs = stat.S_ISREG(status.st_mode) and os.access(path, os.X_OK)
-    return runs and not _NAMED_OBJECT.search(path) and start[:2] in (_ELF[:2], b"#!")
-
-
 def _is_archive(path, start):
     return start in _ZIP or path.lower().endswith(_ZIPS + _TARS)
 
@@ -483,6 +494,15 @@ def _sorted(directory):
     with os.scandir(directory) as entries:
         found = sorted(entries, key=lambda entry: os.fsencode(entry.name))
     return [(entry.path, entry) for entry in found]
+
+
+def _imported(entries, is_top):
+    """Of what is in a directory from which a Python imports. A project that is installed as it lies
+    has environments of others in it: those of tox, say, and perhaps the Python's own, which has a
+    place of its own (inspect_installed.py)."""
+    if is_top:
+        return [(path, entry) for path, entry in entries if not entry.name.startswith(".")]
+    return [] if any(entry.name == "pyvenv.cfg" for _, entry in entries) else entries
 
 
 def _newest(entries):
@@ -504,7 +524,7 @@ def _newest(entries):
 
 def _in_order(name):
     """A key by which version 10 comes behind version 9."""
-    return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name)]
+    return [int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", name)]
 
 
 def _kernels():

@@ -189,6 +189,7 @@ class Given(Environment):
             "other.whl": one,
         }.items():
             self.wheel(f"wheels/{name}", {f"{name}.so": member})
+        self.file("wheels/beta-1²2-py3-none-any.whl", "a number of a kind that int() does not take")
         found = self.found(self.directory / "wheels", status=0)
         self.assertEqual(
             sorted(found["several-allocators"]),
@@ -214,10 +215,37 @@ class Given(Environment):
         self.assertLessEqual(names, {"lib-dynload", "site-packages"})
 
     def test_no_python(self):
-        for program, why in {"/bin/true": "does not say", "/nowhere": "No such file"}.items():
-            done = inspect("--environment", program)
+        (self.directory / "python").symlink_to("/bin/true")
+        for program, why in {"python": "does not say", "nowhere": "No such file"}.items():
+            done = inspect("--environment", self.directory / program)
             self.assertEqual(done.returncode, 3)
             self.assertIn(why, done.stderr.decode())
+
+    def test_other_programs_are_not_run(self):
+        """As of `homefree inspect --environment build/*`."""
+        program = self.file("install.sh", f"#!/bin/sh\n: > {self.directory}/ran\n")
+        program.chmod(0o755)
+        self.assertEqual(inspect("--environment", program).returncode, 3)
+        self.assertFalse((self.directory / "ran").exists())
+
+    def test_a_project_that_is_installed_as_it_lies(self):
+        """Its environment and others are in it, and wheels, which nobody imports from."""
+        project = self.directory / "project"
+        venv.create(project / ".venv", symlinks=True)
+        (site,) = project.glob(".venv/lib/*/site-packages")
+        (site / "project.pth").write_text(str(project))
+        one = self.library("one.so", JEMALLOC).read_bytes()
+        for place in "package", "env/lib", ".tox/lib", site:
+            (project / place).mkdir(exist_ok=True, parents=True)
+            (project / place / "one.so").write_bytes(one)
+        (project / "env/pyvenv.cfg").touch()
+        self.wheel("project/dist/project-1-py3-none-any.whl", {"one.so": one})
+        found = inspect("--environment", "--json", project / ".venv/bin/python")
+        paths = [file["path"] for file in json.loads(found.stdout)["files"]]
+        self.assertEqual(
+            {path for path in paths if path.endswith("one.so")},
+            {f"{project}/package/one.so", f"{site}/one.so"},
+        )
 
     def test_what_is_no_python_of_ours(self):
         """Of what a program prints, what this command asked for counts, in a bounded time."""
@@ -227,7 +255,7 @@ class Given(Environment):
             "exec yes": "does not stop printing",
         }.items():
             with self.subTest(what):
-                program = self.file("program", f"#!/bin/sh\n{what}\n")
+                program = self.file("python", f"#!/bin/sh\n{what}\n")
                 program.chmod(0o755)
                 done = inspect("--environment", program, preexec_fn=limit)
                 self.assertEqual((done.returncode, done.stderr.count(b"\n")), (3, 1), done.stderr)
@@ -244,7 +272,7 @@ class Given(Environment):
 
     def test_a_python_that_prints(self):
         chatty = f'printf hello; {sys.executable} -S "$@"; echo bye'
-        program = self.file("chatty", f"#!/bin/sh\n{chatty}\n")
+        program = self.file("python-chatty", f"#!/bin/sh\n{chatty}\n")
         program.chmod(0o755)
         self.found(program, status=0)
 
