@@ -29,7 +29,7 @@ def rows(text, macro):
 
 def _rules(text, macro):
     names = "rule", "severity", "explanation", "remedy"
-    found = [dict(zip(names, row[1:]), help=None) for row in rows(text, macro)]
+    found = [dict(zip(names, row[1:])) for row in rows(text, macro)]
     return [{**rule, "severity": rule["severity"].lower()} for rule in found]
 
 

@@ -11,6 +11,9 @@ import hashlib
 import importlib.util
 import pathlib
 import re
+import subprocess
+import sys
+import tempfile
 import zipfile
 
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -65,6 +68,7 @@ def _package(version):
         if path.is_file() and not _LEFT_OUT.fullmatch(path.name):
             files[f"command/{path.name}"] = path.read_bytes()
     files["command/_tables.py"] = _tables()
+    files["command/findings.html"] = _page()
     for path in (_ROOT / "python/pure").glob("*.py"):
         name = path.name.replace("plain_", "")  # two files of one name are confused
         files[name] = path.read_text(encoding="utf-8").replace("@version@", version)
@@ -102,6 +106,14 @@ def _names():
     }
     modules = {name for name in modules if not name.startswith("_")} - {"command", "setuptools"}
     return tuple(sorted(names - modules)), tuple(sorted(modules))
+
+
+def _page():
+    """The page to which findings lead."""
+    with tempfile.TemporaryDirectory() as directory:
+        page = pathlib.Path(directory) / "findings.html"
+        subprocess.run([sys.executable, _ROOT / "docs/findings.py", page], check=True)
+        return page.read_bytes()
 
 
 def _tables():

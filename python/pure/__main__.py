@@ -15,12 +15,18 @@ import sys
 import tempfile
 
 from . import __version__, _unavailable
-from .command import _tables, start
+from .command import _tables, asked, output, start
 
 _HERE = {
     "inspect": "what shared objects for macOS and Windows would do to a process",
     "report": "a report that 'homefree report --json' wrote on Linux",
     "doctor": "with --log: what the last lines of a crash mean",
+}
+_FORMS = {
+    "junit": "a JUnit file",
+    "sarif": "a SARIF 2.1.0 file",
+    "github": "GitHub's annotations",
+    "write-baseline": "what is found, for --baseline",
 }
 _ELSEWHERE = "exports", "memory", "run", "test", "trim"
 _WRONG = 2
@@ -55,13 +61,15 @@ def _parser(command, **more):
 
 
 def _rules(command, as_json):
+    rules = asked.rules("", command)
+    text = "\n".join(
+        f"{rule['rule']} ({rule['severity']})\n  {rule['explanation']}\n  {rule['remedy']}\n"
+        for rule in rules
+    ).encode()
     if as_json:
         document = {"version": __version__, "document": f"{command} rules", "format": 1}
-        print(json.dumps({"homefree": document, "rules": _tables.RULES[command]}, indent=2))
-        return 0
-    for rule in _tables.RULES[command]:
-        print(f"{rule['rule']} ({rule['severity']})\n  {rule['explanation']}\n  {rule['remedy']}\n")
-    return 0
+        text = output.document({"homefree": document, "rules": rules})
+    return start.run(f"homefree {command}", lambda _: output.write("-", text) or 0, [])
 
 
 def _words(options, *flags, **values):
@@ -83,20 +91,21 @@ def _inspect(words):
         ("rules", "list every rule, and what to do about it"),
     ):
         parser.add_argument(f"--{name}", action="store_true", help=text)
-    for name in ("junit", "sarif"):
-        parser.add_argument(
-            f"--{name}", metavar="FILE", help=f"write a {name.upper()} file; -: print"
-        )
+    for name, text in _FORMS.items():
+        parser.add_argument(f"--{name}", metavar="FILE", help=f"write {text}; -: print")
+    parser.add_argument("--baseline", metavar="FILE", help="findings that are known")
     parser.add_argument("--package", action="append", default=[], help="an installed distribution")
     parser.add_argument("--fail-on", metavar="RULE[,RULE]", help="what makes the exit status 1")
     parser.add_argument("file", nargs="*", help="an object, a wheel, another archive, a directory")
-    options = parser.parse_args(words)
+    options = parser.parse_intermixed_args(words)
     if options.rules:
         return _rules("inspect", options.json)
     if not (options.file or options.package or options.environment):
         parser.error("give at least one file")
-    if options.json + (options.junit == "-") + (options.sarif == "-") > 1:
-        parser.error("only one of --json, --junit - and --sarif - can be printed")
+    forms = {name: getattr(options, name.replace("-", "_")) for name in _FORMS}
+    if options.json + list(forms.values()).count("-") > 1:
+        names = " -, --".join(_FORMS)
+        parser.error(f"only one of --json, --{names} - can be printed")
     fails = _fails(parser, options.fail_on)
     # For what archives hold.
     with tempfile.TemporaryFile() as file:
@@ -105,9 +114,9 @@ def _inspect(words):
             "environment",
             "json",
             "all",
-            junit=options.junit,
-            sarif=options.sarif,
+            baseline=options.baseline,
             memory=file.fileno(),
+            **forms,
         )
         more += [f"fails={rule}" for rule in fails]
         more += [f"file={path}" for path in options.file]

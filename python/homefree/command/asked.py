@@ -50,9 +50,12 @@ class Asked:
 def rules(command, what):
     """The table of rules of `homefree inspect`, `doctor`, ...: name, severity, remedy, ..."""
     if not command:
+        from pathlib import Path
+
         from ._tables import RULES
 
-        return RULES[what]
+        page = Path(__file__).with_name("findings.html").as_uri()
+        return [{**rule, "help": f"{page}#{what}-{rule['rule']}"} for rule in RULES[what]]
     return json.loads(b"".join(Asked(command, [what, "--rules", "--json"])))["rules"]
 
 

@@ -15,7 +15,7 @@ import re
 import stat
 
 from .inspect_text import below, relative
-from .start import Failure
+from .start import READ_ONLY, Failure
 from .terminal import clean
 
 _MOST = 64 << 20
@@ -46,7 +46,7 @@ def read(path):
 
 
 def _content(path):
-    with open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as file:
+    with open(os.open(path, READ_ONLY), "rb") as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise ValueError
         content = file.read(_MOST + 1)

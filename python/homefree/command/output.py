@@ -43,7 +43,7 @@ def write(path, data):
             _replace(os.path.realpath(path), 0o666 & ~mask, data)
             return
         if not stat.S_ISREG(status.st_mode):
-            with open(os.open(path, os.O_WRONLY | os.O_CLOEXEC), "wb") as file:
+            with open(os.open(path, os.O_WRONLY), "wb") as file:
                 file.write(data)
         elif not _holds(path, status.st_size, data):
             _replace(os.path.realpath(path), stat.S_IMODE(status.st_mode), data)

@@ -79,6 +79,8 @@ def _end_by(name):
     """As a program ends that leaves the signal alone."""
     import signal
 
-    number = getattr(signal, name)
+    number = getattr(signal, name, None)
+    if number is None:  # Windows has no SIGPIPE
+        os._exit(FAILED)
     signal.signal(number, signal.SIG_DFL)
     os.kill(os.getpid(), number)
