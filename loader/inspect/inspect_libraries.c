@@ -230,6 +230,20 @@ static bool is_inside(const struct search *search, const char *path)
     return files != NULL && files->open != NULL && strncmp(path, root, sizeof root - 1) == 0;
 }
 
+/* Keeps the path of what was read, or was missed. */
+static void keep_path(struct hf_inspection *inspection, const char **paths, size_t *count,
+                      const char *path)
+{
+    const char *copy =
+        paths != NULL && *count < HF_INSPECTION_PATHS_MAX && strlen(path) < HF_INSPECTION_STRING_MAX
+            ? hf_inspection_copy(inspection, path)
+            : NULL;
+    if (copy != NULL)
+        paths[(*count)++] = copy;
+    else
+        inspection->read_all = false;
+}
+
 /* Tries one file. Returns false if it does not exist or is not a library for the same machine. */
 static bool try_file(struct search *search, const char *path)
 {
@@ -248,6 +262,12 @@ static bool try_file(struct search *search, const char *path)
     if (search->elf->trouble == 0)
         search->elf->trouble = elf.trouble;
     hf_elf_close(&elf);
+    if (right)
+        keep_path(search->inspection, search->inspection->read, &search->inspection->read_count,
+                  path);
+    else
+        keep_path(search->inspection, search->inspection->missed, &search->inspection->missed_count,
+                  path);
     return right;
 }
 
@@ -470,18 +490,6 @@ static void find_member(struct search *search, const char *name)
         search->inspection->read_all = false;
 }
 
-/* Keeps the paths of what was read. */
-static void keep_read(struct hf_inspection *inspection, const struct closure *closure)
-{
-    inspection->read =
-        hf_inspection_allocate(inspection, closure->count * sizeof *inspection->read);
-    if (inspection->read == NULL || closure->count == CLOSURE_MAX)
-        inspection->read_all = false;
-    for (; inspection->read != NULL && inspection->read_count < closure->count;
-         inspection->read_count++)
-        inspection->read[inspection->read_count] = closure->members[inspection->read_count].path;
-}
-
 /* ---- used libraries ------------------------------------------------------------------------- */
 
 static bool take_library(struct search *search, struct hf_elf *elf, const char *path)
@@ -521,7 +529,8 @@ static void sum_tls(struct search *search)
         for (; name[0] != '\0'; name += strlen(name) + 1)
             find_member(search, name);
     }
-    keep_read(inspection, closure);
+    if (closure->count == CLOSURE_MAX)
+        inspection->read_all = false;
 }
 
 int hf_inspect_libraries(struct hf_elf *elf, struct hf_inspection *inspection,
@@ -539,6 +548,10 @@ int hf_inspect_libraries(struct hf_elf *elf, struct hf_inspection *inspection,
     find_origin(search, inspection->path);
     search->closure = calloc(1, sizeof *search->closure);
     inspection->read_all = search->closure != NULL;
+    inspection->read =
+        hf_inspection_allocate(inspection, 2 * sizeof(char *[HF_INSPECTION_PATHS_MAX]));
+    inspection->missed =
+        inspection->read != NULL ? inspection->read + HF_INSPECTION_PATHS_MAX : NULL;
     for (size_t i = 0; i < inspection->libraries_count; i++) {
         struct hf_inspection_library *library = &inspection->libraries[i];
         if (library->state == HF_LIBRARY_USED)

@@ -10,6 +10,7 @@
 #include "loader/foreign/known_allocators.h"
 
 #define HF_INSPECTION_STRING_MAX 1024
+#define HF_INSPECTION_PATHS_MAX  1024
 #define HF_INSPECTION_NAMES_MAX  5 /* names that a finding shows, of all that it counts */
 
 /* The static TLS that glibc reserves for libraries that are loaded late: 512 bytes by default (the
@@ -116,8 +117,10 @@ struct hf_inspection {
 
     struct hf_inspection_library *libraries;
     size_t libraries_count;
-    const char **read; /* the libraries that were read, which the findings depend on, too */
-    size_t read_count;
+    /* The libraries that were read, on which the findings depend, too, and the paths at which one
+     * would have been preferred, and was not. */
+    const char **read, **missed;
+    size_t read_count, missed_count;
     bool read_all; /* all that are loaded with it, but those that are always there */
     struct hf_inspection_allocator allocators[HF_ALLOCATOR_COUNT];
     size_t allocators_count;

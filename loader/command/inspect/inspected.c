@@ -258,6 +258,10 @@ static void write_read(struct hf_json *json, const struct hf_inspection *inspect
     for (size_t i = 0; i < inspection->read_count; i++)
         hf_json_string(json, NULL, inspection->read[i]);
     hf_json_close(json);
+    hf_json_array(json, "missed");
+    for (size_t i = 0; i < inspection->missed_count; i++)
+        hf_json_string(json, NULL, inspection->missed[i]);
+    hf_json_close(json);
 }
 
 int hf_inspected_answer(const struct hf_inspected_wishes *wishes, int contents)

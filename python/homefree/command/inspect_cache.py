@@ -3,7 +3,7 @@
 file for each build of homefree in homefree/inspected below XDG_CACHE_HOME, or below .cache in HOME.
 
 An entry is used while the object, the libraries that are loaded with it, and the dynamic linker's
-own cache are the same files, unchanged. The directory and the file belong to the user and only the
+own cache are the same files, unchanged, and none has come that would be preferred. The directory and the file belong to the user and only the
 user can write to them, which is checked at each use. Whatever is wrong with a file, it is as if
 there were none. An entry is a line: its key, the digest of the rest, and the rest, in JSON.
 
@@ -49,13 +49,13 @@ class Cache:
         self._used.add(key)
         return entry["file"]
 
-    def keep(self, path, file, read):
+    def keep(self, path, file, read, missed):
         """Keeps what was found in an object that was not known. read: the libraries that were read
-        for it; None: one was not there, and may be later."""
+        for it; None: one was not there, and may be later. missed: where none was."""
         if self._directory is None or file["error"] is not None or read is None:
             return
-        if all(map(self._is_settled, [path, *read])):
-            read = [[each, self._identity(each)] for each in read]
+        if all(map(self._is_settled, [path, *read, *filter(self._identity, missed)])):
+            read = [[each, self._identity(each)] for each in (*read, *missed)]
             rest = json.dumps({"read": read, "file": file}).encode()
             self._new.append(b"%b %b %b" % (self._key(path), _digest(rest), rest))
 
@@ -138,13 +138,16 @@ def _digest(data):
 
 def _open_directory():
     """The descriptor of the directory, which is made if it is missing."""
-    base = os.environ.get("XDG_CACHE_HOME", "")
+    base, own = os.environ.get("XDG_CACHE_HOME", "").rstrip("/"), os.geteuid()
     if not base.startswith("/"):
         home = os.environ.get("HOME", "")
         if not home.startswith("/"):
             raise FileNotFoundError
         base = f"{home}/.cache"
     for path in base, f"{base}/homefree", f"{base}/homefree/inspected":
+        # With sudo, HOME may be another user's, who could not write to what root makes there.
+        if not os.path.exists(path) and os.stat(os.path.dirname(path)).st_uid not in (0, own):
+            raise PermissionError
         with contextlib.suppress(FileExistsError):
             os.mkdir(path, 0o700)
     directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)

@@ -413,9 +413,9 @@ class Inspected:
             if file is None:
                 file, signal = next(answers)
                 if file is not None:
-                    read = file.pop("read")
+                    read, missed = file.pop("read"), file.pop("missed", ())
                     if cache is not None:
-                        cache.keep(path, file, read)
+                        cache.keep(path, file, read, missed)
             if file is not None:
                 self._take(group, path, file, name)
             else:

@@ -10,6 +10,7 @@ import os
 import resource
 import subprocess
 import sys
+import unittest
 import venv
 from unittest import mock
 
@@ -379,6 +380,26 @@ class Cache(Environment):
         self.forge(self.kept())
         os.utime(self.one)
         self.assertEqual(self.said(), {"it contains jemalloc"})
+
+    def test_a_library_that_comes_before_the_one_that_was_read(self):
+        """Its static TLS does not fit."""
+        small = self.build("small.so", MODULE, "-Wl,-soname,libx.so")
+        user = "-Wl,-rpath,$ORIGIN/a:$ORIGIN/b", "-Wl,--no-as-needed", str(small)
+        self.library("user.so", MODULE, *user)
+        self.file("site-packages/b/libx.so", small.read_bytes())
+        for _ in range(2):
+            self.assertNotIn("static-tls-too-large", self.found(status=0))
+        self.library("a/libx.so", TLS % 5000)
+        self.assertIn("user.so", self.found(status=1)["static-tls-too-large"])
+
+    @unittest.skipUnless(os.getuid() == 0, "only root can write there")
+    def test_nothing_is_made_in_the_home_of_another(self):
+        home = self.directory / "home"
+        home.mkdir()
+        os.chown(home, 1, 1)
+        with mock.patch.dict(os.environ, XDG_CACHE_HOME="", HOME=str(home)):
+            self.assertEqual(self.said(), {"it contains jemalloc"})
+        self.assertEqual(os.listdir(home), [])
 
     def test_young_files_are_not_kept(self):
         with mock.patch.dict(os.environ, HOMEFREE_PYTHON=sys.executable):
