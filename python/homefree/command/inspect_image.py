@@ -5,8 +5,9 @@ result below a directory: shared objects, links, and what lists packages. Runs i
 process (inspect_archive.py).
 
 Images are hostile. Nothing is written before the layers are one tree, in which links lead to places
-in it, and nothing is written through a link. What no container could use is refused: names that
-lead out, hard links to what is not there, devices outside of /dev, and contents without an end.
+in it, and nothing is written through a link. Devices and pipes are not written. What no container
+could use is refused: names that lead out, hard links to what is not there, and contents without an
+end. A name that begins with / is below the image's root, as container engines take it.
 
 State: the tree of one image, and the files with its contents. One thread.
 """
@@ -23,6 +24,7 @@ _DOCUMENT_MAX = 16 * MIB
 _LAYERS_MAX = 1000
 _DEEP_MAX = 250
 _LINKS_MAX = 40  # as Linux has it
+_ZSTD = b"\x28\xb5\x2f\xfd"  # what Python's tarfile does not read everywhere
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
@@ -52,6 +54,8 @@ class Image:
         try:
             os.mkdir(self._files)
             self._packed = os.path.getsize(path)
+            if not os.path.isfile(path):
+                raise Refused("it is no file")
             with tarfile.open(path) as outer:
                 blobs = {}
                 for member in outer:
@@ -84,6 +88,11 @@ class Image:
 
     def _apply(self, stream):
         self._layer += 1
+        if stream.read(len(_ZSTD)) == _ZSTD:
+            raise Refused(
+                "its layers are compressed with zstd; save it with gzip or uncompressed"
+            )
+        stream.seek(0)
         with tarfile.open(fileobj=stream, mode="r|*") as layer:
             for member in layer:
                 self._reckon(member)
@@ -93,10 +102,6 @@ class Image:
 
     def _add(self, layer, member, parts):
         name = parts.pop()
-        if member.ischr() or member.isblk() or member.isfifo():
-            if parts[:1] != ["dev"]:
-                raise Refused(f"'{member.name}' is a device or a pipe")
-            return
         children = self._directory(parts).children
         if name == ".wh..wh..opq":
             self._prune(children)
@@ -117,6 +122,8 @@ class Image:
             if linked is None or linked.children is not None:
                 raise Refused(f"'{member.name}' is a link to what is not there")
             children[name] = _Node(self._layer, None, linked.target, linked.content)
+        elif not member.isreg():  # a device or a pipe
+            children[name] = _Node(self._layer)
         else:
             content = self._keep(layer.extractfile(member), member.size, parts, name)
             children[name] = _Node(self._layer, content=content)
@@ -191,7 +198,7 @@ class Image:
 
 def _parts(name):
     parts = name.split("/")
-    if parts[0] == "" or ".." in parts:
+    if ".." in parts:
         raise Refused(f"'{name}' leads out of the image")
     return [part for part in parts if part not in ("", ".")]
 
@@ -226,8 +233,6 @@ def _oci(outer, blobs):
         if len(found) != 1:
             raise Refused(f"it has {len(found)} images for this machine; save one by itself")
         document = _document(outer, blobs, _blob(found[0]["digest"]))
-    if any("zstd" in each["mediaType"] for each in document["layers"]):
-        raise Refused("its layers are compressed with zstd; save it with gzip or uncompressed")
     return [_blob(each["digest"]) for each in document["layers"]]
 
 

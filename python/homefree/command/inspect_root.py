@@ -10,6 +10,7 @@ import errno
 import os
 import re
 import shutil
+import signal
 import stat
 import tempfile
 
@@ -20,7 +21,7 @@ _LIBC = [
     for directory in (f"lib/{os.uname().machine}-linux-gnu", "lib64", "usr/lib64", "lib", "usr/lib")
 ]
 _LIBC_MOST = 16 << 20
-_LIBC_VERSION = re.compile(rb"GNU C Library \([^)]*\) \w+ release version (\d+\.\d+)")
+_LIBC_VERSION = re.compile(rb"GNU C Library \([^)]*\) \w+ release version (\d{1,9}\.\d{1,9})\b")
 
 
 class Root:
@@ -33,6 +34,9 @@ class Root:
 
     def unpack(self, reader, wait):
         """Result: why it cannot be read, if it cannot."""
+        for number in signal.SIGTERM, signal.SIGHUP:
+            if signal.getsignal(number) == signal.SIG_DFL:
+                signal.signal(number, self._leave)
         self._temporary = os.path.realpath(tempfile.mkdtemp(prefix="homefree-"))
         self.directory = f"{self._temporary}/root"
         *_, problems = reader.read(self._path, True, wait, self._temporary)
@@ -41,6 +45,13 @@ class Root:
     def end(self):
         if self._temporary is not None:
             shutil.rmtree(self._temporary, ignore_errors=True)
+
+    def _leave(self, number, _):
+        """Ends the process as the signal would, without what was unpacked; the reader ends when it
+        writes there."""
+        self.end()
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
 
     def inside(self, path):
         """A path that is below the directory, as it is in the file system."""
