@@ -68,6 +68,8 @@ def mark(files, directories, known):
 
 def compose(inspected):
     """A baseline of all findings, as bytes."""
+    if all(file["error"] is not None for file in inspected.files):
+        raise Failure("no baseline is written: nothing was inspected")
     entries = _entries(inspected.files, inspected.directories())
     lines = {_key(*entry): entry for entry, _ in entries}
     known = (dict(zip(_FIELDS, lines[key])) for key in sorted(lines))

@@ -16,7 +16,9 @@ _COMMANDS = {"error": "error", "warning": "warning", "note": "notice"}
 def compose(inspected):
     """The lines, as bytes."""
     lines = [
-        _line("error", relative(file["path"]), "homefree inspect", file["error"])
+        _line(
+            "error", _place(file), "homefree inspect", f"{relative(file['path'])}: {file['error']}"
+        )
         for file in inspected.files
         if file["error"] is not None
     ]
@@ -40,7 +42,12 @@ def _rule(found):
         told.append(f"and {more} more finding{plural(more)}")
     text = "\n".join([*map(clean, told), first["remedy"], first["help"] or ""])
     kind = _COMMANDS[first["severity"]]
-    return _line(kind, relative(file["path"]), f"homefree inspect: {first['rule']}", text)
+    return _line(kind, _place(file), f"homefree inspect: {first['rule']}", text)
+
+
+def _place(file):
+    """The file that may be the repository's: of an archive's member the archive."""
+    return relative(file["path"] if file["member"] is None else file["container"])
 
 
 def _line(kind, path, title, text):

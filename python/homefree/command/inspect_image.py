@@ -89,9 +89,7 @@ class Image:
     def _apply(self, stream):
         self._layer += 1
         if stream.read(len(_ZSTD)) == _ZSTD:
-            raise Refused(
-                "its layers are compressed with zstd; save it with gzip or uncompressed"
-            )
+            raise Refused("its layers are compressed with zstd; save it with gzip or uncompressed")
         stream.seek(0)
         with tarfile.open(fileobj=stream, mode="r|*") as layer:
             for member in layer:

@@ -13,6 +13,7 @@ MAGIC = b"MZ"
 _MACHINES = {0x14C: "i386", 0x8664: "x86-64", 0xAA64: "arm64", 0xA641: "arm64", 0x1C4: "arm"}
 _EXPORTS, _IMPORTS, _DELAYED, _MANAGED = 0, 1, 13, 14  # directories
 _DLL = 0x2000
+_SECTIONS_MOST = 256  # Windows loads 96; each address is looked for in all
 _LIBRARIES_MOST = 4096
 _NAMES_MOST = 1_000_000
 _TEXT_MOST = 64 << 20  # characters of all names
@@ -60,6 +61,8 @@ class _Reader:
         self._text_left = _TEXT_MOST
 
     def read(self, at, optional, sections):
+        if sections > _SECTIONS_MOST:
+            raise Damaged(f"it says that it has {sections} sections")
         for number in range(sections):
             start = at + optional + 40 * number
             name, _, address, size, offset = self._data.unpack("<8s4I", start)

@@ -39,6 +39,10 @@ def options(words):
 
 def run(who, main, words):
     """Ends the process."""
+    # What was closed must not become the number of a file.
+    while (opened := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(opened)
     # It ends before garbage could matter, and a document has a million objects to look at.
     gc.disable()
     status = _status(who, main, words)
@@ -69,8 +73,8 @@ def _status(who, main, words):
 
 
 def complain(who, why):
-    """A line on stderr."""
-    line = "".join(c if c.isprintable() else "?" for c in f"{who}: {why}")
+    """A line on stderr, and no command for GitHub's runner (terminal.py)."""
+    line = "".join(c if c.isprintable() else "?" for c in f"{who}: {why}").replace("##[", "##?")
     with contextlib.suppress(OSError):
         os.write(2, (line + "\n").encode("utf-8", "replace"))
 

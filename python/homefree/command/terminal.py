@@ -11,6 +11,8 @@ import signal
 import time
 
 _WIDTH_MIN = 40
+# What GitHub's runner takes for a command in the output of any program.
+_COMMAND = re.compile(r"^( *):(?=:)|##\[", re.MULTILINE)
 # Control characters, C1 among them, what ends lines or turns their direction, and what was no text.
 _UNSHOWN = re.compile("[\0-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffd]")
 _CODES = {
@@ -95,7 +97,8 @@ class Page:
         return path if not self.width or len(path) <= most else f"...{path[len(path) - most + 3 :]}"
 
     def bytes(self):
-        return "".join(f"{line}\n" for line in self._lines).encode("utf-8", "replace")
+        text = "".join(f"{line}\n" for line in self._lines)
+        return _COMMAND.sub(lambda found: (found[1] or "") + "?", text).encode("utf-8", "replace")
 
 
 def _terminal_width():

@@ -133,6 +133,15 @@ class Wheels(ArchiveTest):
         paths = self.paths(wheels[0], self.bad, wheels[1], status=1)
         self.assertEqual(paths, [f"{wheels[0]}!/it.so", str(self.bad), f"{wheels[1]}!/it.so"])
 
+    def test_without_stdin_and_stderr(self):
+        """Whose numbers must not become those of the reader's pipes."""
+        wheel = self.wheel("x.whl", {"it.so": self.good})
+        for closed in "2>&-", "<&- 2>&-":
+            words = ["sh", "-c", f'exec "$@" {closed}', "sh", HOMEFREE, "inspect", wheel]
+            done = subprocess.run(words, stdout=subprocess.PIPE)
+            self.assertEqual(done.returncode, 0)
+            self.assertIn(b": 1 shared object, clean\n", done.stdout)
+
     def test_nothing_is_left_on_the_disk(self):
         wheel = self.wheel("x.whl", {"x/it.so": self.good})
         before = sorted(self.directory.rglob("*"))

@@ -241,6 +241,12 @@ class Baseline(GateTest):
         done = inspect(self.good, self.good, "--baseline", self.known)
         self.assertIn(b"1 of the known findings are not there any more", done.stdout)
 
+    def test_one_is_not_replaced_where_nothing_is_inspected(self):
+        known = self.file("known.json", "as it was")
+        done = inspect("/nowhere", "--write-baseline", known)
+        self.assertEqual((done.returncode, known.read_text()), (3, "as it was"))
+        self.assertIn(b"no baseline is written", done.stderr)
+
     def test_no_baseline(self):
         os.mkfifo(self.directory / "pipe")
         hostile = {
@@ -267,12 +273,24 @@ class GitHub(GateTest):
         bad = self.module("a,%/it.so", MORE, script=None)
         done = inspect(bad, self.bad, "/nowhere", "--github", "-", cwd=self.directory)
         error, warning = done.stdout.decode().splitlines()
-        self.assertTrue(error.startswith("::error title=homefree inspect::"), error)
+        self.assertTrue(error.startswith("::error title=homefree inspect::/nowhere: "), error)
         start = (
             "::warning file=a%2C%25/it.so,title=homefree inspect%3A extra-exports::a,%25/it.so: it"
         )
         self.assertTrue(warning.startswith(start), warning)
         self.assertIn("%0Ait.so: it exports", warning)
+
+    def test_names_are_no_commands(self):
+        """In text, which GitHub's runner reads as well; a wheel's members are no files of the
+        repository."""
+        names = "::stop-commands::a.so", "##[error]b.so", "c\n::error::.so", "d%0A.so"
+        wheel = self.wheel("x.whl", dict.fromkeys(names, self.bad))
+        for options in (), ("--all",), ("--environment", "--fail-on", "note"):
+            text = inspect(wheel, *options).stdout.decode()
+            self.assertNotRegex(text, r"(?m)^\s*::|##\[")
+        self.assertIn("    ?:stop-commands::a.so\n", inspect(wheel).stdout.decode())
+        (line,) = inspect("x.whl", "--github", "-", cwd=self.directory).stdout.splitlines()
+        self.assertTrue(line.startswith(b"::warning file=x.whl,title="), line)
 
 
 class Hooks(unittest.TestCase):
@@ -284,7 +302,7 @@ class Hooks(unittest.TestCase):
         files, environment = re.findall(r"^  files: (.*)$", text, re.MULTILINE)
         for options in entries:
             self.assertEqual(inspect(*options.split(), "--help").returncode, 0)
-        for name in "a/b.so", "libx.so.1.2", "dist/x-1-py3-none-any.whl":
+        for name in "a/b.so", "libx.so.1.2", "dist/x-1-py3-none-any.whl", "x.pyd", "libx.dylib":
             self.assertRegex(name, files)
         for name in "requirements-dev.txt", "a/pyproject.toml", "uv.lock", "poetry.lock":
             self.assertRegex(name, environment)

@@ -230,7 +230,11 @@ class Hostile(ImageTest):
         it = self.module_bytes
         for name in "../x.so", "a/../../x.so", "/../x.so":
             self.refused(self.saved(self.tar((name, it))), "leads out of the image")
-        for target, why in {"../x": "leads out", "nowhere": "is not", "/etc/passwd": "is not"}.items():
+        for target, why in {
+            "../x": "leads out",
+            "nowhere": "is not",
+            "/etc/passwd": "is not",
+        }.items():
             hard = self.link("a.so", target, tarfile.LNKTYPE)
             self.refused(self.saved(self.tar(hard)), why)
         self.assertFalse((self.directory / "x.so").exists())

@@ -234,6 +234,12 @@ class Hostile(InspectTest):
         symbols = struct.pack("<6I", 2, 24, 56, 100_000, 56 + size, 4 << 20)
         self.assertIsNone(self.look(self.macho([symbols], tail)))
 
+    def test_sections_and_names_in_the_last_of_them(self):
+        """Each name would be looked for in each section."""
+        header = struct.pack("<2H3I2H", 0x8664, 60_000, 0, 0, 0, 240, 0x2000)
+        head = b"MZ" + bytes(58) + struct.pack("<I", 64) + b"PE\0\0" + header
+        self.assertIn("60000 sections", self.look(head + b"\x0b\x02" + bytes(60_000 * 40 + 238)))
+
     def test_imports_that_do_not_end(self):
         whole = bytearray(contents("ucrt.pyd"))
         header = struct.unpack_from("<I", whole, 60)[0]
