@@ -3,9 +3,10 @@
 file for each build of homefree in homefree/inspected below XDG_CACHE_HOME, or below .cache in HOME.
 
 An entry is used while the object, the libraries that are loaded with it, and the dynamic linker's
-own cache are the same files, unchanged, and none has come that would be preferred. The directory and the file belong to the user and only the
-user can write to them, which is checked at each use. Whatever is wrong with a file, it is as if
-there were none. An entry is a line: its key, the digest of the rest, and the rest, in JSON.
+own cache are the same files, unchanged, and none has come that would be preferred. The directory
+and the file belong to the user and only the user can write to them, which is checked at each use.
+Whatever is wrong with a file, it is as if there were none. An entry is a line: its key, the digest
+of the rest, and the rest, in JSON.
 
 State: the entries, and which of them this run uses. One thread.
 """

@@ -270,10 +270,8 @@ class Hostile(ImageTest):
         image = self.saved(self.tar((f"{SITE}/one.so", self.module_bytes)))
         ready = self.directory / "ready"
         os.mkfifo(ready)
-        self.prepare(
-            "from command import inspect_root; import time\n"
-            f"inspect_root.Root.environments = lambda _: open('{ready}', 'w').close() or time.sleep(99)"
-        )
+        wait = f"open('{ready}', 'w').close() or __import__('time').sleep(99)"
+        self.prepare(f"from command.inspect_root import Root; Root.environments = lambda _: {wait}")
         words = [HOMEFREE, "inspect", "--environment", "--root", image]
         with subprocess.Popen(words, stdout=subprocess.DEVNULL) as process:
             ready.read_bytes()
