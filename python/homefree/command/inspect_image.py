@@ -56,7 +56,7 @@ class Image:
             self._packed = os.path.getsize(path)
             if not os.path.isfile(path):
                 raise Refused("it is no file")
-            with tarfile.open(path) as outer:
+            with _open(path) as outer:
                 blobs = {}
                 for member in outer:
                     self._reckon(member)
@@ -88,9 +88,7 @@ class Image:
 
     def _apply(self, stream):
         self._layer += 1
-        if stream.read(len(_ZSTD)) == _ZSTD:
-            raise Refused("its layers are compressed with zstd; save it with gzip or uncompressed")
-        stream.seek(0)
+        _check_packing(stream)
         with tarfile.open(fileobj=stream, mode="r|*") as layer:
             for member in layer:
                 self._reckon(member)
@@ -192,6 +190,21 @@ class Image:
                     os.symlink(each.target, below)
                 elif each.content is not None:
                     os.link(f"{self._files}/{each.content}", below)
+
+
+def _open(path):
+    with open(path, "rb") as stream:
+        _check_packing(stream)
+    try:
+        return tarfile.open(path)
+    except tarfile.ReadError:
+        raise Refused("it is no tar file, or it was cut short") from None
+
+
+def _check_packing(stream):
+    if stream.read(len(_ZSTD)) == _ZSTD:
+        raise Refused("it is compressed with zstd; save it with gzip or uncompressed")
+    stream.seek(0)
 
 
 def _parts(name):

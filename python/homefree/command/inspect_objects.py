@@ -300,7 +300,9 @@ class Inspected:
         if self.environment and path.endswith(_SOURCES):
             return
         start = _magic(path)
-        if start == _ELF:
+        if not start and _NAMED_OBJECT.search(path) and os.stat(path).st_size > 0:
+            self._add(group, path)  # which says why it cannot be read
+        elif start == _ELF:
             if not self.environment or self._is_first(os.stat(path)):
                 self._add(group, path)
         elif start in _ZIP and path.lower().endswith(".whl"):

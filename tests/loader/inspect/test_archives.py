@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import unittest
 from pathlib import Path
 
 from command import HOMEFREE, MODULE, MORE, ONLY_INIT, InspectTest, inspect, main
@@ -302,6 +303,18 @@ class Directories(ArchiveTest):
         done = inspect(site)
         self.assertEqual(done.returncode, 3)
         self.assertIn(b"closed': Permission denied", done.stderr)
+
+    @unittest.skipUnless(os.getuid() == 0 and shutil.which("setpriv"), "who may read it is asked")
+    def test_an_object_that_cannot_be_read(self):
+        self.directory.chmod(0o755)
+        site = self.file("site/one.so", self.good.read_bytes()).parent
+        self.file("site/two.so", self.good.read_bytes()).chmod(0)
+        words = ["setpriv", "--reuid=65534", "--clear-groups", HOMEFREE, "inspect", site]
+        done = subprocess.run(words, capture_output=True)
+        if b"cannot run" in done.stderr or b"missing" in done.stderr:
+            self.skipTest("others may not read the build directory")
+        self.assertEqual(done.returncode, 3)
+        self.assertIn(b"two.so': Permission denied", done.stderr)
 
     def test_an_empty_directory(self):
         empty = self.directory / "empty"

@@ -262,8 +262,10 @@ class Hostile(ImageTest):
         os.mkfifo(self.directory / "pipe")
         for name in "pipe", "/dev/zero":
             self.refused(self.directory / name, "it is no file")
-        zstd = self.saved(b"\x28\xb5\x2f\xfd" + bytes(600))
-        self.refused(zstd, "compressed with zstd")
+        self.refused(self.directory / "it.so", "it is no tar file")
+        zstd = b"\x28\xb5\x2f\xfd" + bytes(600)
+        for image in self.saved(zstd), self.file("zstd.tar", zstd):
+            self.refused(image, "compressed with zstd")
 
     def test_a_command_that_is_ended(self):
         """Nothing of the image stays."""
