@@ -148,7 +148,8 @@ def _report(words):
     try:
         with open(options.document, "rb") as file:
             text = file.read()
-        findings = json.loads(text)["findings"]
+        document = json.loads(text)
+        findings, *_ = (document[name] for name in ("findings", "processes", "homefree_report"))
     except OSError as error:
         start.complain("homefree report", f"cannot read '{options.document}': {error.strerror}")
         return start.FAILED

@@ -235,8 +235,10 @@ print(json.dumps(said))
             self.assertIn(b"foreign-free", out)
             self.command(platform, "report", document, "--html", "page.html", status=1)
             self.assertIn("<html", (self.work / "page.html").read_text())
-            _, error = self.command(platform, "report", record, status=3)
-            self.assertIn("is no document of 'homefree report --json'", error)
+            (self.work / "other.json").write_text('{"findings": []}')
+            for other in record, "other.json":
+                _, error = self.command(platform, "report", other, status=3)
+                self.assertIn("is no document of 'homefree report --json'", error)
 
     def test_a_log_is_explained(self):
         log = self.work / "log"

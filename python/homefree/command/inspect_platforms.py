@@ -258,9 +258,9 @@ def _of_macos(image, data):
         rule = "default-malloc-zone" if moves else "malloc-zone"
         more = " and unregisters others, by which its own becomes the default" if moves else ""
         _add(found, rule, f"it registers a malloc zone{more}", imports & {_REGISTERS, _UNREGISTERS})
-    for segment, section, part in image.sections:
-        if section == "__interpose" and part is not None and part.size:
-            _add(found, "interposes", f"it has {part.size} bytes of {segment},{section}")
+    interposing = sum(part.size for name, part in sections if name == "__interpose")
+    if interposing:
+        _add(found, "interposes", f"it has {interposing} bytes of __interpose")
     family = set(filter(_FAMILY.match, exports))
     if family and not _is_runtime(image.name):
         message = f"it exports {len(family)} of an allocator's functions"

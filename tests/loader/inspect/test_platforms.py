@@ -228,6 +228,15 @@ class Hostile(InspectTest):
         whole = self.macho([segment + section * count], bytes(size))
         self.assertIn("overlap", self.look(whole))
 
+    def test_many_sections_give_one_finding(self):
+        count = 20_000
+        sections = struct.pack("<16s16s2Q8I", b"__interpose", b"__DATA", 0, 1, 1, *[0] * 7) * count
+        length = 72 + len(sections)
+        segment = struct.pack("<2I16s4Q4I", 0x19, length, b"", 0, 0, 0, 0, 0, 0, count, 0)
+        path = self.file("many.so", self.macho([segment + sections]))
+        (found,) = imported("inspect_platforms").file(path)["findings"]
+        self.assertEqual(found["message"], "it has 20000 bytes of __interpose")
+
     def test_symbols_with_one_endless_name(self):
         tail = struct.pack("<IBBHQ", 0, 0x0F, 1, 0, 0) * 100_000 + b"a" * (4 << 20)
         size = 100_000 * 16
