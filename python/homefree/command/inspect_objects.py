@@ -192,6 +192,7 @@ class Inspected:
             self.take_python(self._python)
         else:
             for directory in self.root.environments():
+                self._met.clear()  # uv's environments are links to the same files
                 self._take_directory(directory, installed=True)
 
     def take_python(self, python):

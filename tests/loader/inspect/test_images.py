@@ -66,13 +66,15 @@ class Directories(RootTest):
     def test_environments(self):
         """Each is of a Python of its own."""
         one = self.add(f"{SITE}/one.so")
-        two = self.add("opt/venv/lib/python3.12/site-packages/two.so")
+        two = self.root / "opt/venv/lib/python3.12/site-packages/two.so"
+        two.parent.mkdir(parents=True)
+        os.link(one, two)
         self.add("usr/lib/libelse.so")
         self.assertEqual(self.objects(self.root), [str(two), str(one)])
         text = inspect("--environment", "--root", self.root).stdout
         self.assertNotIn(b"several-allocators", text)
         text = inspect("--environment", "--root", self.root, "/usr", "/opt").stdout
-        self.assertIn(b"several-allocators, 3 objects", text)
+        self.assertIn(b"several-allocators, 2 objects", text)
 
     def test_links_stay_in_it(self):
         self.add("opt/store/one.so")
