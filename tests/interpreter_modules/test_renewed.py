@@ -118,6 +118,24 @@ assert leaks() == [], leaks()
 """,
         )
 
+    def test_a_module_for_all_whose_file_was_replaced(self):
+        """By a new version, say, while it is in use."""
+        self.fine(
+            "import shutil\n"
+            "def use():\n    import giver\n    return giver.keep() and giver.drop()\n",
+            """
+import giver, tempfile
+with tempfile.TemporaryDirectory() as directory:
+    path = shutil.copy(giver.__file__, directory)
+    sys.path.insert(0, directory)
+    with Executor(1) as executor:
+        assert executor.submit(use).result() == 2
+        shutil.copy(giver.__file__.replace("giver", "hoarder"), f"{path}.new")
+        os.rename(f"{path}.new", path)
+    assert [(row.file, "not known" in row.why) for row in leaks()] == [(path, True)], leaks()
+""",
+        )
+
     def test_keys_objects_and_threads_that_are_over(self):
         """The next interpreter has the same copy, and nothing of what the last one made."""
         self.fine(

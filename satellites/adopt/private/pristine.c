@@ -163,6 +163,18 @@ static int add_part(struct hf_pristine *object, struct hf_elf *elf, const Elf64_
                : 0;
 }
 
+/* Whether the file is laid out as what is loaded; somebody may have put another in its place. */
+static bool is_laid_out_so(const struct hf_object *object, struct hf_elf *elf)
+{
+    Elf64_Phdr segment;
+    size_t count = 0;
+    bool is_same = true;
+    for (size_t cursor = 0; is_same && hf_elf_segment(elf, &cursor, &segment); count++)
+        is_same = count < object->headers_count &&
+                  memcmp(&segment, &object->headers[count], sizeof segment) == 0;
+    return is_same && count == object->headers_count;
+}
+
 static int read_segments(struct hf_pristine *object, struct hf_elf *elf)
 {
     Elf64_Phdr segment, dynamic = {0};
@@ -193,7 +205,7 @@ static uintptr_t tag(struct hf_elf *elf, int64_t tag)
 static int read_file(struct hf_pristine *object, struct hf_elf *elf)
 {
     /* Relocations of other kinds are those of other machines. */
-    if (tag(elf, DT_TEXTREL) != 0 || tag(elf, DT_REL) != 0 ||
+    if (!is_laid_out_so(&object->object, elf) || tag(elf, DT_TEXTREL) != 0 || tag(elf, DT_REL) != 0 ||
         (object->object.jump_relocations_size > 0 && !object->object.jump_is_rela))
         return -ENOTSUP;
     const uintptr_t base = object->object.base;
