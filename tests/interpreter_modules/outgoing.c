@@ -1,7 +1,7 @@
 /*
  * A module that makes what lies outside of its own data: a key of thread-specific data, a
- * thread-local object that the thread destroys as it ends, a call that CPython makes later, and
- * threads. Its functions say what of that is not as in a module that was just loaded.
+ * thread-local object that the thread destroys as it ends, calls that CPython makes later and at
+ * its end, and threads. Its functions say what of that is not as in a module that was just loaded.
  */
 #define PY_SSIZE_T_CLEAN
 #define Py_LIMITED_API 0x03090000
@@ -47,6 +47,13 @@ static int make_object(void)
     return __cxa_thread_atexit_impl(destroy, object, &__dso_handle);
 }
 
+/* The data is as use() has left it. */
+static void end(void)
+{
+    if (!has_key)
+        abort();
+}
+
 static PyObject *use(PyObject *module, PyObject *none)
 {
     (void)module;
@@ -58,6 +65,8 @@ static PyObject *use(PyObject *module, PyObject *none)
     if (pthread_getspecific(key) != NULL)
         return PyUnicode_FromString("the key is an old one");
     has_key = 1;
+    if (Py_AtExit(end) != 0)
+        return PyUnicode_FromString("CPython calls nothing more at its end");
     pthread_setspecific(key, malloc(8));
     return PyUnicode_FromString(make_object() == 0 ? "" : "there is no object");
 }
@@ -97,6 +106,20 @@ static PyObject *stay(PyObject *module, PyObject *none)
                            pthread_detach(thread) == 0);
 }
 
+static void run_on_python(void *argument)
+{
+    (void)run_on(argument);
+}
+
+/* The same, of CPython's. */
+static PyObject *stay_python(PyObject *module, PyObject *none)
+{
+    (void)module;
+    (void)none;
+    sem_init(&go, 0, 0);
+    return PyBool_FromLong(PyThread_start_new_thread(run_on_python, &go) != (unsigned long)-1);
+}
+
 static int called(void *argument)
 {
     if (argument == NULL || destroyed == 0)
@@ -119,11 +142,9 @@ static PyObject *leave(PyObject *module, PyObject *none)
 }
 
 static PyMethodDef methods[] = {
-    {"use", use, METH_NOARGS, NULL},
-    {"visit", visit, METH_NOARGS, NULL},
-    {"stay", stay, METH_NOARGS, NULL},
-    {"leave", leave, METH_NOARGS, NULL},
-    {NULL, NULL, 0, NULL},
+    {"use", use, METH_NOARGS, NULL},     {"visit", visit, METH_NOARGS, NULL},
+    {"stay", stay, METH_NOARGS, NULL},   {"stay_python", stay_python, METH_NOARGS, NULL},
+    {"leave", leave, METH_NOARGS, NULL}, {NULL, NULL, 0, NULL},
 };
 static struct PyModuleDef definition = {
     PyModuleDef_HEAD_INIT, "outgoing", NULL, -1, methods, NULL, NULL, NULL, NULL,

@@ -38,10 +38,34 @@ struct hf_outside {
     unsigned objects;     /* that threads will destroy */
     unsigned running;     /* calls of CPython's */
     struct call *calls;
+    struct ending *endings;
     pthread_key_t keys[KEYS];
     unsigned keys_count;
     bool is_uncertain;
 };
+
+/* CPython's Py_tss_t. */
+struct python_key {
+    int is_made;
+    pthread_key_t key;
+};
+
+/* std::thread::_State, whose functions are: two destructors, the second of which also frees, and
+ * _M_run(). */
+struct state {
+    void (*const *functions)(struct state *state);
+};
+
+/* What the copies would call of CPython's and libstdc++'s, which are not always in the global
+ * scope. Written before the copy's slot is. */
+static struct {
+    int (*key_create)(struct python_key *key);
+    void (*key_delete)(struct python_key *key);
+    int (*add_call)(int (*function)(void *argument), void *argument);
+    int (*at_exit)(void (*function)(void));
+    unsigned long (*start_python)(void (*run)(void *argument), void *argument);
+    void (*start_thread)(void *thread, struct state **state, void (*depends)(void));
+} others;
 
 static pthread_mutex_t HF_FORK_LOCK lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
@@ -117,18 +141,10 @@ static void c_key_delete(tss_t key)
     tss_delete(key);
 }
 
-/* CPython's Py_tss_t. */
-struct python_key {
-    int is_made;
-    pthread_key_t key;
-};
-
-/* The process has CPython if a module of it calls. */
 static int python_key_create(struct python_key *key)
 {
-    int (*create)(struct python_key * key) = dlsym(RTLD_DEFAULT, "PyThread_tss_create");
     const bool was_made = key->is_made != 0;
-    const int error = create != NULL ? create(key) : -1;
+    const int error = others.key_create(key);
     if (error == 0 && !was_made)
         add_key(key->key, key, __builtin_return_address(0));
     return error;
@@ -136,11 +152,9 @@ static int python_key_create(struct python_key *key)
 
 static void python_key_delete(struct python_key *key)
 {
-    void (*delete)(struct python_key * key) = dlsym(RTLD_DEFAULT, "PyThread_tss_delete");
     if (key->is_made != 0)
         remove_key(key->key);
-    if (delete != NULL)
-        delete (key);
+    others.key_delete(key);
 }
 
 void hf_outside_drop_keys(struct hf_outside *outside)
@@ -248,24 +262,71 @@ static int make_call(void *argument)
 
 static int add_call(int (*function)(void *argument), void *argument)
 {
-    int (*add)(int (*)(void *), void *) = dlsym(RTLD_DEFAULT, "Py_AddPendingCall");
     struct call *call = hf_malloc(sizeof *call);
-    if (add == NULL || call == NULL) {
-        hf_free(call);
+    if (call == NULL)
         return -1;
-    }
     pthread_mutex_lock(&lock);
     struct hf_outside *found = whose((const void *)function, __builtin_return_address(0));
     *call = (struct call){found != NULL ? found->calls : NULL, function, argument, found};
     if (found != NULL)
         found->calls = call;
     pthread_mutex_unlock(&lock);
-    const int error = add(make_call, call);
+    const int error = others.add_call(make_call, call);
     if (error != 0) {
         call->function = NULL;
         (void)make_call(call);
     }
     return error;
+}
+
+/* ---- calls that CPython makes when it ends ---- */
+
+struct ending {
+    struct ending *next;
+    void (*function)(void);
+};
+
+void hf_outside_end(struct hf_outside *outside)
+{
+    pthread_mutex_lock(&lock);
+    while (outside->endings != NULL) {
+        struct ending *ending = outside->endings;
+        outside->endings = ending->next;
+        pthread_mutex_unlock(&lock);
+        ending->function();
+        hf_free(ending);
+        pthread_mutex_lock(&lock);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+/* Of copies that are as they were. */
+static void end_all(void)
+{
+    for (struct hf_outside *at = all; at != NULL; at = at->next)
+        hf_outside_end(at);
+}
+
+/* CPython has room for 32 functions; one is for all copies. */
+static int at_exit(void (*function)(void))
+{
+    static bool is_expected;
+    struct ending *ending = hf_malloc(sizeof *ending);
+    if (ending == NULL)
+        return -1;
+    pthread_mutex_lock(&lock);
+    is_expected = is_expected || others.at_exit(end_all) == 0;
+    struct hf_outside *found = whose((const void *)function, __builtin_return_address(0));
+    const bool is_added = is_expected && found != NULL;
+    if (is_added) {
+        *ending = (struct ending){found->endings, function};
+        found->endings = ending;
+    }
+    pthread_mutex_unlock(&lock);
+    if (is_added)
+        return 0;
+    hf_free(ending);
+    return others.at_exit(function);
 }
 
 /* ---- threads ---- */
@@ -274,6 +335,7 @@ struct start {
     union {
         void *(*posix)(void *argument);
         int (*c)(void *argument);
+        void (*python)(void *argument);
     } run;
     void *argument;
     struct hf_outside *outside;
@@ -303,6 +365,23 @@ static void thread_is_over(void *outside)
     count_thread(outside, -1);
 }
 
+/* NULL: there is no memory. */
+static struct start *new_start(struct start model, const void *caller)
+{
+    struct start *start = hf_malloc(sizeof *start);
+    if (start == NULL)
+        return NULL;
+    *start = model;
+    start->outside = thread_begins((const void *)model.run.posix, caller);
+    return start;
+}
+
+static void not_started(struct start *start)
+{
+    thread_is_over(start->outside);
+    hf_free(start);
+}
+
 /* In the new thread, which is over when its objects have been destroyed. */
 static struct start taken(void *argument)
 {
@@ -324,44 +403,48 @@ static int run_c(void *argument)
     return start.run.c(start.argument);
 }
 
+static void run_python(void *argument)
+{
+    const struct start start = taken(argument);
+    start.run.python(start.argument);
+}
+
 static int thread_create(pthread_t *thread, const pthread_attr_t *attributes,
                          void *(*run)(void *argument), void *argument)
 {
-    struct start *start = hf_malloc(sizeof *start);
-    if (start == NULL)
-        return EAGAIN;
-    struct hf_outside *found = thread_begins((const void *)run, __builtin_return_address(0));
-    *start = (struct start){{.posix = run}, argument, found};
-    const int error = pthread_create(thread, attributes, run_posix, start);
-    if (error != 0) {
-        hf_free(start);
-        thread_is_over(found);
-    }
+    struct start *start =
+        new_start((struct start){{.posix = run}, argument, NULL}, __builtin_return_address(0));
+    const int error = start != NULL ? pthread_create(thread, attributes, run_posix, start) : EAGAIN;
+    if (error != 0 && start != NULL)
+        not_started(start);
     return error;
 }
 
 static int c_thread_create(thrd_t *thread, thrd_start_t run, void *argument)
 {
-    struct start *start = hf_malloc(sizeof *start);
-    if (start == NULL)
-        return thrd_nomem;
-    struct hf_outside *found = thread_begins((const void *)run, __builtin_return_address(0));
-    *start = (struct start){{.c = run}, argument, found};
-    const int error = thrd_create(thread, run_c, start);
-    if (error != thrd_success) {
-        hf_free(start);
-        thread_is_over(found);
-    }
+    struct start *start =
+        new_start((struct start){{.c = run}, argument, NULL}, __builtin_return_address(0));
+    const int error = start != NULL ? thrd_create(thread, run_c, start) : thrd_nomem;
+    if (error != thrd_success && start != NULL)
+        not_started(start);
     return error;
+}
+
+#define NOT_STARTED ((unsigned long)-1) /* PYTHREAD_INVALID_THREAD_ID */
+
+static unsigned long python_thread_create(void (*run)(void *argument), void *argument)
+{
+    struct start *start =
+        new_start((struct start){{.python = run}, argument, NULL}, __builtin_return_address(0));
+    const unsigned long thread =
+        start != NULL ? others.start_python(run_python, start) : NOT_STARTED;
+    if (thread == NOT_STARTED && start != NULL)
+        not_started(start);
+    return thread;
 }
 
 /* ---- threads of libstdc++ ---- */
 
-/* std::thread::_State, whose functions are: two destructors, the second of which also frees, and
- * _M_run(). */
-struct state {
-    void (*const *functions)(struct state *state);
-};
 struct wrapped {
     struct state state;
     struct state *original;
@@ -396,7 +479,6 @@ static void run_state(struct state *state)
 static void start_thread(void *thread, struct state **state, void (*depends)(void))
 {
     static void (*const functions[])(struct state *) = {destroy_state, free_state, run_state};
-    void (*start)(void *, struct state **, void (*)(void)) = dlsym(RTLD_DEFAULT, START_THREAD);
     struct wrapped *wrapped = hf_malloc(sizeof *wrapped);
     struct hf_outside *found =
         thread_begins((const void *)(*state)->functions, __builtin_return_address(0));
@@ -404,41 +486,60 @@ static void start_thread(void *thread, struct state **state, void (*depends)(voi
         *wrapped = (struct wrapped){{functions}, *state, found};
         *state = &wrapped->state;
     } /* else it counts for ever */
-    start(thread, state, depends);
+    others.start_thread(thread, state, depends);
 }
 
 /* ---- slots ---- */
 
-static const struct {
+static const struct watched {
     const char *name;
     void *function;
+    void *original; /* where to write it, if it is not called by its name */
 } watched[] = {
-    {"pthread_key_create", (void *)key_create},
-    {"pthread_key_delete", (void *)key_delete},
-    {"tss_create", (void *)c_key_create},
-    {"tss_delete", (void *)c_key_delete},
-    {"PyThread_tss_create", (void *)python_key_create},
-    {"PyThread_tss_delete", (void *)python_key_delete},
-    {"__cxa_thread_atexit", (void *)at_thread_exit},
-    {"__cxa_thread_atexit_impl", (void *)at_thread_exit},
-    {"Py_AddPendingCall", (void *)add_call},
-    {"pthread_create", (void *)thread_create},
-    {"thrd_create", (void *)c_thread_create},
-    {START_THREAD, (void *)start_thread},
+    {"pthread_key_create", (void *)key_create, NULL},
+    {"pthread_key_delete", (void *)key_delete, NULL},
+    {"tss_create", (void *)c_key_create, NULL},
+    {"tss_delete", (void *)c_key_delete, NULL},
+    {"PyThread_tss_create", (void *)python_key_create, &others.key_create},
+    {"PyThread_tss_delete", (void *)python_key_delete, &others.key_delete},
+    {"__cxa_thread_atexit", (void *)at_thread_exit, NULL},
+    {"__cxa_thread_atexit_impl", (void *)at_thread_exit, NULL},
+    {"Py_AddPendingCall", (void *)add_call, &others.add_call},
+    {"Py_AtExit", (void *)at_exit, &others.at_exit},
+    {"pthread_create", (void *)thread_create, NULL},
+    {"thrd_create", (void *)c_thread_create, NULL},
+    {"PyThread_start_new_thread", (void *)python_thread_create, &others.start_python},
+    {START_THREAD, (void *)start_thread, &others.start_thread},
 };
 
-static void *function_for(const char *name)
+static const struct watched *watched_as(const char *name)
 {
     for (size_t i = 0; i < sizeof watched / sizeof *watched; i++)
         if (strcmp(name, watched[i].name) == 0)
-            return watched[i].function;
+            return &watched[i];
     return NULL;
+}
+
+/* As the object finds it, with the libraries that it needs. */
+static int find_original(const struct watched *function, const struct hf_object *object)
+{
+    if (function->original == NULL)
+        return 0;
+    void *original = dlsym((void *)(uintptr_t)object->map, function->name);
+    if (original == NULL)
+        original = dlsym(RTLD_DEFAULT, function->name);
+    if (original == NULL)
+        return -ENOTSUP;
+    pthread_mutex_lock(&lock);
+    memcpy(function->original, &original, sizeof original);
+    pthread_mutex_unlock(&lock);
+    return 0;
 }
 
 static bool see_import(const struct hf_elf_symbol *symbol, void *imported)
 {
     bool *found = imported;
-    *found = *found || (!symbol->defined && (function_for(symbol->name) != NULL ||
+    *found = *found || (!symbol->defined && (watched_as(symbol->name) != NULL ||
                                              strcmp(symbol->name, "PyThread_create_key") == 0));
     return !*found;
 }
@@ -463,7 +564,7 @@ static int change(const struct hf_object *object, const ElfW(Rela) *entry)
     if (ELF64_R_SYM(entry->r_info) == 0 || symbol->st_shndx != SHN_UNDEF)
         return 0;
     const char *name = object->strings + symbol->st_name;
-    void *function = function_for(name);
+    const struct watched *function = watched_as(name);
     void **slot = (void **)(object->base + entry->r_offset);
     if (strcmp(name, "PyThread_create_key") == 0 || (function != NULL && entry->r_addend != 0))
         return -ENOTSUP;
@@ -473,9 +574,11 @@ static int change(const struct hf_object *object, const ElfW(Rela) *entry)
     const unsigned type = (unsigned)ELF64_R_TYPE(entry->r_info);
     if (!is_fixed && type != R_JUMP && type != R_GLOBAL)
         return -ENOTSUP; /* data, which is made new */
-    int error = is_fixed ? protect((uintptr_t)slot, PROT_READ | PROT_WRITE) : 0;
+    int error = find_original(function, object);
+    if (error == 0 && is_fixed)
+        error = protect((uintptr_t)slot, PROT_READ | PROT_WRITE);
     if (error == 0)
-        __atomic_store_n(slot, function, __ATOMIC_RELAXED);
+        __atomic_store_n(slot, function->function, __ATOMIC_RELAXED);
     if (error == 0 && is_fixed)
         error = protect((uintptr_t)slot, PROT_READ);
     return error;

@@ -2,8 +2,8 @@
 /*
  * What a private copy has outside of its own data: threads that it has started, thread-local
  * objects that threads destroy as they end, keys of thread-specific data, and what it has asked
- * CPython to call. The copy's calls of
- * the functions that make these are watched, so that it is known whether anything is left.
+ * CPython to call. The copy's calls of the functions that make these are watched, so that it is
+ * known whether anything is left.
  *
  * Any thread. Watching begins while nobody else is in the copy, and never ends.
  */
@@ -32,6 +32,9 @@ const char *hf_outside_left(struct hf_outside *outside);
 
 /* Whether the calling thread has objects to destroy. */
 bool hf_outside_has_objects(const struct hf_outside *outside);
+
+/* Calls what CPython was to call when it ends, before the copy's destructors run. */
+void hf_outside_end(struct hf_outside *outside);
 
 /* Gives back the keys, when the copy's destructors have run. */
 void hf_outside_drop_keys(struct hf_outside *outside);

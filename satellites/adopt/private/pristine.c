@@ -205,7 +205,8 @@ static uintptr_t tag(struct hf_elf *elf, int64_t tag)
 static int read_file(struct hf_pristine *object, struct hf_elf *elf)
 {
     /* Relocations of other kinds are those of other machines. */
-    if (!is_laid_out_so(&object->object, elf) || tag(elf, DT_TEXTREL) != 0 || tag(elf, DT_REL) != 0 ||
+    if (!is_laid_out_so(&object->object, elf) || tag(elf, DT_TEXTREL) != 0 ||
+        tag(elf, DT_REL) != 0 ||
         (object->object.jump_relocations_size > 0 && !object->object.jump_is_rela))
         return -ENOTSUP;
     const uintptr_t base = object->object.base;
@@ -364,6 +365,8 @@ static void expect_end(const struct hf_pristine *object, size_t count)
 void hf_pristine_finish(const struct hf_pristine *object)
 {
     const uintptr_t *functions = (const uintptr_t *)object->fini_array;
+    if (object->outside != NULL)
+        hf_outside_end(object->outside);
     for (size_t i = object->fini_count; i-- > 0;)
         call(functions[i]);
     call(object->fini);
