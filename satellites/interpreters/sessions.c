@@ -306,18 +306,9 @@ static bool make_capacity(struct hf_thread_record *record)
     return true;
 }
 
-static bool has_session(const struct hf_thread_record *record,
-                        const struct hf_interpreter *interpreter)
-{
-    const struct hf_session *session = record->sessions;
-    while (session != NULL && session->interpreter != interpreter)
-        session = session->next;
-    return session != NULL;
-}
-
 static void take_over(struct hf_session *session, struct hf_thread_record *record)
 {
-    if (has_gil(session) && !has_session(record, session->interpreter))
+    if (has_gil(session) && hf_thread_enters(record, session->interpreter->id))
         hf_core()->entered(session->interpreter->id);
     session->owner = record;
     session->number = (unsigned long)pthread_self();

@@ -28,6 +28,7 @@ static void thread_ends(void *argument)
         pthread_setspecific(key, NULL);
     }
     hf_signal_stack_take(&record->signals);
+    hf_free(record->entered);
     hf_free(record->stack);
     hf_free(record);
 }
@@ -78,6 +79,41 @@ void hf_thread_moves(struct hf_thread_record *record, struct hf_running *running
     record->running = running;
     if (hf_core()->observer->moved != NULL)
         hf_core()->observer->moved(interpreter > 0 ? interpreter : 0);
+}
+
+/* Makes room for one more: first that of interpreters that have ended. */
+static bool make_entered_capacity(struct hf_thread_record *record)
+{
+    size_t kept = 0;
+    if (record->entered_count < record->entered_capacity)
+        return true;
+    for (size_t i = 0; i < record->entered_count; i++) {
+        struct hf_interpreter *listed = hf_registry_lock(record->entered[i]);
+        if (listed == NULL)
+            continue;
+        pthread_mutex_unlock(&listed->lock);
+        record->entered[kept++] = record->entered[i];
+    }
+    record->entered_count = kept;
+    if (kept < record->entered_capacity / 2)
+        return true;
+    const size_t capacity = record->entered_capacity * 2 + 8;
+    int64_t *entered = hf_realloc(record->entered, capacity * sizeof *entered);
+    if (entered == NULL)
+        return false;
+    record->entered = entered;
+    record->entered_capacity = capacity;
+    return true;
+}
+
+bool hf_thread_enters(struct hf_thread_record *record, int64_t interpreter)
+{
+    for (size_t i = record->entered_count; i-- > 0;)
+        if (record->entered[i] == interpreter)
+            return false;
+    if (make_entered_capacity(record))
+        record->entered[record->entered_count++] = interpreter;
+    return true;
 }
 
 void hf_threads_ended(int64_t interpreter)

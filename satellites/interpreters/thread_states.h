@@ -34,6 +34,8 @@ struct hf_thread_record {
     struct hf_running *running;  /* where the thread is now; NULL: in no interpreter */
     struct hf_running *tended;   /* an owner thread's own interpreter; NULL: another thread */
     struct hf_signal_stack signals;
+    int64_t *entered; /* numbers of interpreters that it has had sessions of */
+    size_t entered_count, entered_capacity;
     struct hf_attachment *stack;
     size_t depth, capacity;
     void *stack_start; /* the thread's own stack; NULL until it is known */
@@ -57,6 +59,10 @@ void hf_thread_states_expire(void);
 
 /* The calling thread, whose record that is, works there from now on; NULL: in no interpreter. */
 void hf_thread_moves(struct hf_thread_record *record, struct hf_running *running);
+
+/* The calling thread, whose record that is, begins a session of an interpreter. Returns whether it
+ * is its first one there, as far as is known. */
+bool hf_thread_enters(struct hf_thread_record *record, int64_t interpreter);
 
 /* Tells diagnostics mode that an interpreter has ended. */
 void hf_threads_ended(int64_t interpreter);

@@ -17,6 +17,7 @@ extern void *__dso_handle;
 static pthread_key_t key;
 static int has_key, destroyed, specific_ended;
 static __thread int *object;
+static __thread long count;
 static sem_t go;
 
 static void end_specific(void *pointer)
@@ -69,6 +70,14 @@ static PyObject *use(PyObject *module, PyObject *none)
         return PyUnicode_FromString("CPython calls nothing more at its end");
     pthread_setspecific(key, malloc(8));
     return PyUnicode_FromString(make_object() == 0 ? "" : "there is no object");
+}
+
+/* Of this thread. */
+static PyObject *count_up(PyObject *module, PyObject *none)
+{
+    (void)module;
+    (void)none;
+    return PyLong_FromLong(++count);
 }
 
 static void *run_shortly(void *argument)
@@ -142,9 +151,13 @@ static PyObject *leave(PyObject *module, PyObject *none)
 }
 
 static PyMethodDef methods[] = {
-    {"use", use, METH_NOARGS, NULL},     {"visit", visit, METH_NOARGS, NULL},
-    {"stay", stay, METH_NOARGS, NULL},   {"stay_python", stay_python, METH_NOARGS, NULL},
-    {"leave", leave, METH_NOARGS, NULL}, {NULL, NULL, 0, NULL},
+    {"use", use, METH_NOARGS, NULL},
+    {"visit", visit, METH_NOARGS, NULL},
+    {"stay", stay, METH_NOARGS, NULL},
+    {"count_up", count_up, METH_NOARGS, NULL},
+    {"stay_python", stay_python, METH_NOARGS, NULL},
+    {"leave", leave, METH_NOARGS, NULL},
+    {NULL, NULL, 0, NULL},
 };
 static struct PyModuleDef definition = {
     PyModuleDef_HEAD_INIT, "outgoing", NULL, -1, methods, NULL, NULL, NULL, NULL,

@@ -158,6 +158,30 @@ assert copies() <= 2 * before, (copies(), before)
 """,
         )
 
+    def test_a_thread_of_the_host(self):
+        """It keeps its thread-local data from session to session, but not from one interpreter to
+        the next, which has the same copy."""
+        self.fine(
+            "import ctypes\n"
+            "library = ctypes.CDLL(f'{homefree.get_library_dir()}/libhomefree.so.1')\n"
+            "def session(group, source):\n"
+            "    session = ctypes.c_void_p()\n"
+            "    assert library.hf_session_begin(ctypes.byref(session), group, 0, -1) == 0\n"
+            "    assert library.hf_session_run(session, source, None) == 0, source\n"
+            "    library.hf_session_end(session)\n",
+            """
+for _ in range(3):
+    group = ctypes.c_void_p()
+    assert library.hf_interpreters_start(
+        ctypes.byref(group), (ctypes.c_size_t * 2)(16, 1), None, ctypes.c_size_t(0)
+    ) == 0
+    for number in range(1, 4):
+        session(group, f"import outgoing; assert outgoing.count_up() == {number}".encode())
+    assert library.hf_interpreters_end(group, 5000) == 0
+assert copies() == 1, copies()
+""",
+        )
+
     def test_what_stays_is_named(self):
         self.fine(
             "def stay():\n    import outgoing\n    return outgoing.stay()\n"

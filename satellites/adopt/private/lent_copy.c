@@ -185,6 +185,7 @@ static void begin(struct set *set, const struct lent *found)
     for (struct lent *at = set->first; at != NULL; at = at->next)
         if ((at->is_library || at == found) && !at->begun) {
             at->begun = true;
+            hf_pristine_restore_thread(at->pristine, at->handle);
             hf_pristine_begin(at->pristine);
         }
     pthread_mutex_unlock(&beginning);
@@ -297,7 +298,8 @@ int hf_lent_common(int64_t interpreter, void *handle)
 void hf_lent_entered(int64_t interpreter)
 {
     pthread_mutex_lock(&lock);
-    struct set *set = interpreter > 0 ? find(interpreter) : NULL;
+    /* Not later, when other threads may be in it. */
+    struct set *set = interpreter > 0 ? set_for(interpreter, NULL) : NULL;
     const struct lent *at = set != NULL && set->is_used ? set->first : NULL;
     for (; at != NULL; at = at->next)
         hf_pristine_restore_thread(at->pristine, at->handle);
