@@ -2,7 +2,7 @@
 """Reads the tar file of a container's image (`docker save`, an OCI layout), or of a file system
 (`docker export`): applies its layers, one above the other, and writes what inspection needs of the
 result below a directory: shared objects, links, and what lists packages. Runs in the reader's
-process (inspect_archive.py).
+process (inspect_reader.py).
 
 Images are hostile. Nothing is written before the layers are one tree, in which links lead to places
 in it, and nothing is written through a link. Devices and pipes are not written. What no container

@@ -371,9 +371,9 @@ class Inspected:
 
     def _archives(self):
         if self._reader is None:
-            from . import inspect_archive
+            from .inspect_reader import Here, Reader
 
-            reader = inspect_archive.Reader if self._command else inspect_archive.Here
+            reader = Reader if self._command else Here
             self._reader = reader(self._memory)
         return self._reader
 
