@@ -11,23 +11,12 @@
 
 #include "alloc/base/fork_lock.h"
 #include "satellites/adopt/adopt_core.h"
+#include "satellites/adopt/private/watched_slots.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <homefree/alloc.h>
 #include <pthread.h>
-#include <string.h>
-#include <sys/mman.h>
 #include <threads.h>
-#include <unistd.h>
-
-#if defined(__aarch64__)
-#    define R_GLOBAL R_AARCH64_GLOB_DAT
-#    define R_JUMP   R_AARCH64_JUMP_SLOT
-#else
-#    define R_GLOBAL R_X86_64_GLOB_DAT
-#    define R_JUMP   R_X86_64_JUMP_SLOT
-#endif
 
 enum { PATIENCE_MS = 100, KEYS = 32 };
 
@@ -491,11 +480,7 @@ static void start_thread(void *thread, struct state **state, void (*depends)(voi
 
 /* ---- slots ---- */
 
-static const struct watched {
-    const char *name;
-    void *function;
-    void *original; /* where to write it, if it is not called by its name */
-} watched[] = {
+static const struct hf_watched watched[] = {
     {"pthread_key_create", (void *)key_create, NULL},
     {"pthread_key_delete", (void *)key_delete, NULL},
     {"tss_create", (void *)c_key_create, NULL},
@@ -510,90 +495,13 @@ static const struct watched {
     {"thrd_create", (void *)c_thread_create, NULL},
     {"PyThread_start_new_thread", (void *)python_thread_create, &others.start_python},
     {START_THREAD, (void *)start_thread, &others.start_thread},
+    {"PyThread_create_key", NULL, NULL},
+    {NULL, NULL, NULL},
 };
-
-static const struct watched *watched_as(const char *name)
-{
-    for (size_t i = 0; i < sizeof watched / sizeof *watched; i++)
-        if (strcmp(name, watched[i].name) == 0)
-            return &watched[i];
-    return NULL;
-}
-
-/* As the object finds it, with the libraries that it needs. */
-static int find_original(const struct watched *function, const struct hf_object *object)
-{
-    if (function->original == NULL)
-        return 0;
-    void *original = dlsym((void *)(uintptr_t)object->map, function->name);
-    if (original == NULL)
-        original = dlsym(RTLD_DEFAULT, function->name);
-    if (original == NULL)
-        return -ENOTSUP;
-    pthread_mutex_lock(&lock);
-    memcpy(function->original, &original, sizeof original);
-    pthread_mutex_unlock(&lock);
-    return 0;
-}
-
-static bool see_import(const struct hf_elf_symbol *symbol, void *imported)
-{
-    bool *found = imported;
-    *found = *found || (!symbol->defined && (watched_as(symbol->name) != NULL ||
-                                             strcmp(symbol->name, "PyThread_create_key") == 0));
-    return !*found;
-}
 
 int hf_outside_imported(struct hf_elf *elf, bool *imported)
 {
-    *imported = false;
-    const int error = hf_elf_symbols(elf, HF_ELF_DYNSYM, see_import, imported);
-    return error == -ENOENT ? 0 : error;
-}
-
-static int protect(uintptr_t address, int protection)
-{
-    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-    return mprotect((void *)(address & -page), page, protection) != 0 ? -errno : 0;
-}
-
-/* A weak symbol that nobody defines stays NULL. */
-static int change(const struct hf_object *object, const ElfW(Rela) *entry)
-{
-    const ElfW(Sym) *symbol = &object->symbols[ELF64_R_SYM(entry->r_info)];
-    if (ELF64_R_SYM(entry->r_info) == 0 || symbol->st_shndx != SHN_UNDEF)
-        return 0;
-    const char *name = object->strings + symbol->st_name;
-    const struct watched *function = watched_as(name);
-    void **slot = (void **)(object->base + entry->r_offset);
-    if (strcmp(name, "PyThread_create_key") == 0 || (function != NULL && entry->r_addend != 0))
-        return -ENOTSUP;
-    if (function == NULL || *slot == NULL)
-        return 0;
-    const bool is_fixed = (uintptr_t)slot - object->relro_start < object->relro_size;
-    const unsigned type = (unsigned)ELF64_R_TYPE(entry->r_info);
-    if (!is_fixed && type != R_JUMP && type != R_GLOBAL)
-        return -ENOTSUP; /* data, which is made new */
-    int error = find_original(function, object);
-    if (error == 0 && is_fixed)
-        error = protect((uintptr_t)slot, PROT_READ | PROT_WRITE);
-    if (error == 0)
-        __atomic_store_n(slot, function->function, __ATOMIC_RELAXED);
-    if (error == 0 && is_fixed)
-        error = protect((uintptr_t)slot, PROT_READ);
-    return error;
-}
-
-static int change_all(const struct hf_object *object)
-{
-    const ElfW(Rela) *entry = object->rela;
-    int error = 0;
-    for (size_t i = 0; i < object->rela_size / sizeof *entry && error == 0; i++)
-        error = change(object, &entry[i]);
-    entry = object->jump_relocations;
-    for (size_t i = 0; i < object->jump_relocations_size / sizeof *entry && error == 0; i++)
-        error = change(object, &entry[i]);
-    return error;
+    return hf_watched_slots_imported(elf, watched, imported);
 }
 
 /* ---- watching ---- */
@@ -661,7 +569,7 @@ int hf_outside_watch(struct hf_outside **out, const struct link_map *map)
     all = made;
     pthread_mutex_unlock(&lock);
     *out = made;
-    return change_all(&object);
+    return hf_watched_slots_change(&object, watched);
 }
 
 const char *hf_outside_left(struct hf_outside *outside)
