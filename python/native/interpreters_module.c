@@ -145,19 +145,22 @@ static int add_memory(void *context, const struct hf_interpreter_memory *memory)
     return result;
 }
 
+/* The list, or NULL with an exception. error: 0 or a negative errno. */
+static PyObject *listed(PyObject *list, int error)
+{
+    if (error == 0)
+        return list;
+    Py_CLEAR(list);
+    errno = -error;
+    return PyErr_Occurred() != NULL ? NULL : PyErr_SetFromErrno(PyExc_OSError);
+}
+
 static PyObject *interpreters_memory(PyObject *module, PyObject *unused)
 {
     PyObject *list = PyList_New(0);
     (void)module;
     (void)unused;
-    const int error = list != NULL ? hf_interpreters_memory(add_memory, list) : 0;
-    if (error != 0) {
-        Py_CLEAR(list);
-        errno = -error;
-        if (PyErr_Occurred() == NULL)
-            PyErr_SetFromErrno(PyExc_OSError);
-    }
-    return list;
+    return listed(list, list != NULL ? hf_interpreters_memory(add_memory, list) : 0);
 }
 
 static PyObject *interpreter_limit(PyObject *module, PyObject *bytes)
@@ -213,9 +216,7 @@ static PyObject *interpreters_leaks(PyObject *module, PyObject *unused)
     PyObject *list = PyList_New(0);
     (void)module;
     (void)unused;
-    if (list != NULL && hf_interpreters_leaks(add_leak, list) != 0)
-        Py_CLEAR(list);
-    return list;
+    return listed(list, list != NULL ? hf_interpreters_leaks(add_leak, list) : 0);
 }
 
 static PyObject *interpreter_make_known(PyObject *module, PyObject *unused)

@@ -61,7 +61,7 @@ def _parser(command, **more):
 
 
 def _rules(command, as_json):
-    rules = asked.rules("", command)
+    rules = asked.rules(command)
     text = "\n".join(
         f"{rule['rule']} ({rule['severity']})\n  {rule['explanation']}\n  {rule['remedy']}\n"
         for rule in rules

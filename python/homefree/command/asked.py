@@ -47,16 +47,15 @@ class Asked:
             self.signal = os.waitpid(child, 0)[1] & 0x7F
 
 
-def rules(command, what):
-    """The table of rules of `homefree inspect`, `doctor`, ...: name, severity, remedy, ..."""
-    if not command:
-        from pathlib import Path
+def rules(what):
+    """The table of rules of `homefree inspect` or `doctor`, as the command prints it."""
+    from urllib.parse import quote
 
-        from ._tables import RULES
+    from ._tables import RULES
 
-        page = Path(__file__).with_name("findings.html").as_uri()
-        return [{**rule, "help": f"{page}#{what}-{rule['rule']}"} for rule in RULES[what]]
-    return json.loads(b"".join(Asked(command, [what, "--rules", "--json"])))["rules"]
+    page = os.path.join(os.path.dirname(os.path.abspath(__file__)), "findings.html")
+    address = f"file://{quote(os.fsencode(page), safe='/-._~+')}"
+    return [{**rule, "help": f"{address}#{what}-{rule['rule']}"} for rule in RULES[what]]
 
 
 def inspect(command, options, objects):

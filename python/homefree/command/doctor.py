@@ -22,7 +22,7 @@ _WHO = "homefree doctor"
 def main(words):
     options = start.options(words)
     command = options["self"][0]
-    rules = {rule["rule"]: rule for rule in asked.rules(command, "doctor")}
+    rules = {rule["rule"]: rule for rule in asked.rules("doctor")}
     of_crash = not {"log", "core", "crash"}.isdisjoint(options)
     if "core" in options or "crash" in options:
         document = _of_core(options, command, rules)

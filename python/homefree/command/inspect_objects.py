@@ -108,7 +108,7 @@ class Inspected:
     def rules(self):
         """The table of rules, as the command prints it."""
         if self._rules is None:
-            self._rules = asked.rules(self._command, "inspect")
+            self._rules = asked.rules("inspect")
         return self._rules
 
     # ---- another file system -----------------------------------------------------------------
