@@ -12,6 +12,7 @@ import importlib
 import json
 import logging
 import os
+import sysconfig
 
 from homefree.interpreters import BrokenInterpreters, Executor, Replica
 
@@ -21,6 +22,13 @@ LONGEST = 1 << 20  # bytes of a body
 
 def workers():
     return int(os.environ.get("WORKERS") or len(os.sched_getaffinity(0)))
+
+
+def time_limit():
+    """Seconds for an answer. In a CPython without a GIL an Executor has threads, and no limit."""
+    if sysconfig.get_config_var("Py_GIL_DISABLED"):
+        return None
+    return float(os.environ.get("TIMEOUT", "60"))
 
 
 def model_module():
@@ -63,7 +71,7 @@ class Application:
             workers(),
             initializer=__import__,
             initargs=(module.__name__,),
-            task_time_limit=float(os.environ.get("TIMEOUT", "60")),
+            task_time_limit=time_limit(),
         )
         self.executor.submit(type, self.model).result()
 

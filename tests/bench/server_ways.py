@@ -39,7 +39,7 @@ class Pool(Application):
         self.executor = concurrent.futures.InterpreterPoolExecutor(workers(), initializer=begin)
         self.executor.submit(int).result()
 
-    async def ask(self, body):
+    async def ask(self, body, _receive):
         return await asyncio.wrap_future(self.executor.submit(answer, body))
 
 
