@@ -14,24 +14,26 @@
 
 static const struct layout {
     unsigned version;
-    int16_t thread_frame, inner, back, code, position, owner;
-    int16_t file, name, first_line, lines, instructions;
-    int16_t ascii, wide;
+    bool free_threaded;
+    int16_t thread_frame, inner, back, code, position, owner, copy;
+    int16_t file, name, first_line, lines, instructions, copies;
+    int16_t object, ascii, wide, kind;
 } layouts[] = {
 #define HF_PYTHON_LAYOUT(...) {__VA_ARGS__},
 #include "loader/host/python_layouts.def"
 };
 
-/* In every version: PyObject, PyVarObject, PyBytesObject, PyASCIIObject. */
+/* In every version, counted from the end of PyObject: PyVarObject, PyBytesObject, PyASCIIObject. */
 enum {
-    OBJECT_TYPE = 8,
-    BYTES_SIZE = 16,
-    BYTES_DATA = 32,
-    TEXT_LENGTH = 16,
-    TEXT_STATE = 32,
-    TEXT_KIND_SHIFT = 2, /* three bits: bytes of a character */
-    TEXT_COMPACT = 0x20,
-    TEXT_ASCII = 0x40,
+    OBJECT_TYPE = -8,
+    VAR_SIZE = 0,
+    BYTES_DATA = 16,
+    TEXT_LENGTH = 0,
+    TEXT_STATE = 16,
+    /* Counted from the lowest bit of `kind`, which has three: the bytes of a character. */
+    TEXT_COMPACT = 1 << 3,
+    TEXT_ASCII = 1 << 4,
+    COPIES = 8,     /* _PyCodeArray.entries, behind their number */
     OWNED_BY_C = 3, /* and more: a frame that is no Python function's; since 3.12 */
     TAG = 1,        /* of references in frames, since 3.14 */
     TABLE_MAX = 1 << 20
@@ -51,7 +53,7 @@ static bool can_read(reading how, const void *from, size_t size)
     return how == HF_PYTHON_BELIEVE || hf_maps_has(from, size);
 }
 
-static const char *pointer_at(reading how, const char *object, int offset)
+static const char *pointer_at(reading how, const char *object, int64_t offset)
 {
     return can_read(how, object + offset, sizeof object)
                ? *(const char *const volatile *)(object + offset)
@@ -85,13 +87,30 @@ static const char *first_frame(reading how, const char *thread)
     return layout->inner < 0 || !is_pointer(at) ? at : pointer_at(how, at, layout->inner);
 }
 
+/* The instructions that a frame runs: the code's own, or its thread's copy of them. */
+static const char *instructions_of(reading how, const char *frame, const char *code)
+{
+    if (layout->copies < 0)
+        return code + layout->instructions;
+    const char *copies = pointer_at(how, code, layout->copies);
+    const int32_t number = int_at(how, frame, layout->copy);
+    if (!is_pointer(copies) || number < 0 || number >= long_at(how, copies, 0))
+        return NULL;
+    return pointer_at(how, copies, COPIES + (int64_t)sizeof copies * number);
+}
+
+/* The byte of the instruction that a frame is at; -1: the first line of its function is all that is
+ * known. */
 static int64_t position_of(reading how, const char *frame, const char *code)
 {
     if (layout->version <= 0x309)
         return int_at(how, frame, layout->position);
     if (layout->version == 0x30a)
         return 2 * (int64_t)int_at(how, frame, layout->position);
-    return pointer_at(how, frame, layout->position) - (code + layout->instructions);
+    const char *first = instructions_of(how, frame, code);
+    const int64_t position = pointer_at(how, frame, layout->position) - first;
+    return first != NULL && position < 2 * long_at(how, code, layout->object + VAR_SIZE) ? position
+                                                                                         : -1;
 }
 
 /* A thread that has given the GIL up for a call, as ctypes does, has a state that is nobody else's,
@@ -126,7 +145,7 @@ void hf_python_frames_take(reading how, struct hf_python_frame frames[HF_PYTHON_
         const char *code = pointer_at(how, frame, layout->code);
         if (layout->version >= 0x30e)
             code -= (uintptr_t)code & TAG;
-        if (!is_pointer(code) || pointer_at(how, code, OBJECT_TYPE) != code_type)
+        if (!is_pointer(code) || pointer_at(how, code, layout->object + OBJECT_TYPE) != code_type)
             return;
         frames[*count].code = code;
         frames[*count].position = position_of(how, frame, code);
@@ -175,9 +194,10 @@ static void read_text(reading how, const char *object, char *out, size_t capacit
 {
     if (!is_pointer(object))
         return;
-    const int64_t length = long_at(how, object, TEXT_LENGTH);
-    const uint32_t state = (uint32_t)int_at(how, object, TEXT_STATE);
-    const unsigned width = state >> TEXT_KIND_SHIFT & 7;
+    const int64_t length = long_at(how, object, layout->object + TEXT_LENGTH);
+    const uint32_t state =
+        (uint32_t)int_at(how, object, layout->object + TEXT_STATE) >> layout->kind;
+    const unsigned width = state & 7;
     if ((state & TEXT_COMPACT) == 0 || (width != 1 && width != 2 && width != 4))
         return;
     const char *data = object + ((state & TEXT_ASCII) != 0 ? layout->ascii : layout->wide);
@@ -206,24 +226,26 @@ void hf_python_frame_describe(reading how, const struct hf_python_frame *frame,
     const char *lines = pointer_at(how, code, layout->lines);
     if (!is_pointer(lines))
         return;
-    const int64_t size = long_at(how, lines, BYTES_SIZE);
-    if (size >= 0 && size <= TABLE_MAX && can_read(how, lines + BYTES_DATA, (size_t)size + 1))
-        out->line = hf_python_line(layout->version, (const volatile uint8_t *)lines + BYTES_DATA,
-                                   (size_t)size, (uint32_t)int_at(how, code, layout->first_line),
-                                   frame->position);
+    const int64_t size = long_at(how, lines, layout->object + VAR_SIZE);
+    const char *table = lines + layout->object + BYTES_DATA;
+    if (size >= 0 && size <= TABLE_MAX && can_read(how, table, (size_t)size + 1))
+        out->line =
+            hf_python_line(layout->version, (const volatile uint8_t *)table, (size_t)size,
+                           (uint32_t)int_at(how, code, layout->first_line), frame->position);
 }
 
 bool hf_python_frames_start(const struct hf_cpython *found,
                             bool (*attached)(const struct hf_cpython *))
 {
     struct hf_object object;
-    if (layout != NULL || found->free_threaded || !hf_dynlink_open(found->map, &object))
+    if (layout != NULL || !hf_dynlink_open(found->map, &object))
         return layout != NULL;
     cpython = found;
     is_attached = attached;
     code_type = hf_object_address(&object, "PyCode_Type");
     for (size_t i = 0; i < sizeof layouts / sizeof layouts[0] && code_type != NULL; i++)
-        if (layouts[i].version == found->version)
+        if (layouts[i].version == found->version &&
+            layouts[i].free_threaded == found->free_threaded)
             layout = &layouts[i];
     return layout != NULL;
 }
