@@ -17,16 +17,19 @@
 #include "alloc/diagnose/sites.h"
 #include "alloc/owner/hosted.h"
 #include "loader/diagnose/attached.h"
+#include "loader/host/mimalloc.h"
 #include "loader/host/pymalloc.h"
 
+#include <stdint.h>
 #include <string.h>
 
 /* pymalloc's largest request. The same in all versions on 64-bit machines. */
-#define SMALL 512
+#define PYMALLOCS 512
 
 static union {
     struct {
         struct hf_py_allocator below[HF_PY_DOMAINS];
+        size_t most; /* the largest request that goes to CPython's allocator */
         const struct hf_cpython *cpython;
         const struct hf_py_allocator *hooks;
     };
@@ -35,11 +38,16 @@ static union {
 
 /* ---- threads without the GIL ---- */
 
-/* Whether the thread may call CPython. If not, that is a finding. */
+/* Whether the thread may call CPython. If not, that is a finding. Each thread comes here when it
+ * has attached for the first time: the first of them can be served by mimalloc, which has to be
+ * found. */
 static bool may_call(const void *ptr, struct hf_call_site call)
 {
-    if (hf_attached_find(table.cpython))
+    if (hf_attached_find(table.cpython)) {
+        if (table.cpython->free_threaded)
+            hf_mimalloc_install(table.cpython);
         return true;
+    }
     const uint32_t site = hf_site_of(call.caller, call.function).number;
     struct hf_event event = {.rule = HF_FAULT_NO_GIL, .ptr = ptr};
     *(ptr != NULL ? &event.freed_site : &event.allocated_site) = site;
@@ -97,7 +105,7 @@ static inline bool is_block(const void *ptr)
 
 RARELY void *allocate_rarely(enum hf_py_domain domain, size_t size, struct hf_call_site call)
 {
-    if (!may_call(NULL, call) || size > SMALL)
+    if (!may_call(NULL, call) || size > table.most)
         return hf_hot_allocate_for(size, call);
     const struct hf_py_allocator *below = &table.below[domain];
     void *ptr = below->malloc(below->ctx, size);
@@ -108,7 +116,7 @@ RARELY void *clear_rarely(enum hf_py_domain domain, size_t count, size_t size,
                           struct hf_call_site call)
 {
     size_t bytes;
-    if (!may_call(NULL, call) || __builtin_mul_overflow(count, size, &bytes) || bytes > SMALL)
+    if (!may_call(NULL, call) || __builtin_mul_overflow(count, size, &bytes) || bytes > table.most)
         return hf_debug_heap_clear(count, size, call);
     const struct hf_py_allocator *below = &table.below[domain];
     void *ptr = below->calloc(below->ctx, count, size);
@@ -152,7 +160,7 @@ RARELY void release_rarely(enum hf_py_domain domain, void *ptr, struct hf_call_s
     static void *name##_malloc(void *ctx, size_t size)                                  \
     {                                                                                   \
         (void)ctx;                                                                      \
-        if (HF_UNLIKELY(size > SMALL) || HF_UNLIKELY(!is_attached()))                   \
+        if (HF_UNLIKELY(size > table.most) || HF_UNLIKELY(!is_attached()))              \
             return allocate_rarely(domain, size, HF_CALL(family##_Malloc));             \
         void *ptr = table.below[domain].malloc(table.below[domain].ctx, size);          \
         return HF_UNLIKELY(hf_owned(ptr)) ? claim(ptr, HF_CALL(family##_Malloc)) : ptr; \
@@ -162,7 +170,7 @@ RARELY void release_rarely(enum hf_py_domain domain, void *ptr, struct hf_call_s
         (void)ctx;                                                                      \
         size_t bytes;                                                                   \
         if (HF_UNLIKELY(__builtin_mul_overflow(count, size, &bytes)) ||                 \
-            HF_UNLIKELY(bytes > SMALL) || HF_UNLIKELY(!is_attached()))                  \
+            HF_UNLIKELY(bytes > table.most) || HF_UNLIKELY(!is_attached()))             \
             return clear_rarely(domain, count, size, HF_CALL(family##_Calloc));         \
         void *ptr = table.below[domain].calloc(table.below[domain].ctx, count, size);   \
         return HF_UNLIKELY(hf_owned(ptr)) ? claim(ptr, HF_CALL(family##_Calloc)) : ptr; \
@@ -256,7 +264,7 @@ void hf_python_domains_install(const struct hf_cpython *cpython)
 {
     struct hf_py_allocator below[HF_PY_DOMAINS];
     struct hf_seal seal;
-    if (table.cpython != NULL || cpython->free_threaded || cpython->is_initialized() != 0)
+    if (table.cpython != NULL || cpython->is_initialized() != 0)
         return;
     for (enum hf_py_domain domain = HF_PY_RAW; domain < HF_PY_DOMAINS; domain++) {
         cpython->get_allocator(domain, &below[domain]);
@@ -267,11 +275,13 @@ void hf_python_domains_install(const struct hf_cpython *cpython)
     if (!hf_seal_open(&seal))
         return;
     memcpy(table.below, below, sizeof below);
+    table.most = cpython->free_threaded ? SIZE_MAX : PYMALLOCS;
     table.hooks = hooks;
     table.cpython = cpython;
     hf_seal_close(&seal);
     hf_python_offer(are_watched, (const void *)cpython->set_allocator);
-    hf_pymalloc_record(cpython);
+    if (!cpython->free_threaded)
+        hf_pymalloc_record(cpython);
     for (enum hf_py_domain domain = HF_PY_RAW; domain < HF_PY_DOMAINS; domain++) {
         struct hf_py_allocator hook = hooks[domain];
         cpython->set_allocator(domain, &hook);

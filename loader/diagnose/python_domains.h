@@ -6,8 +6,9 @@
  *
  * Requests that pymalloc would pass on to malloc() (more than 512 bytes) go to the heap directly;
  * smaller ones to pymalloc, whose arenas are recorded, so that its blocks are recognised elsewhere.
- * Among these the two domains cannot be told apart. The raw domain is malloc(): a block of the one
- * may be freed by the other.
+ * In a free-threaded build all of them go to CPython's mimalloc, which the collector walks, and
+ * which is asked. Among the blocks of pymalloc and of mimalloc the two domains cannot be told
+ * apart. The raw domain is malloc(): a block of the one may be freed by the other.
  */
 #ifndef HOMEFREE_LOADER_DIAGNOSE_PYTHON_DOMAINS_H
 #define HOMEFREE_LOADER_DIAGNOSE_PYTHON_DOMAINS_H
@@ -15,9 +16,9 @@
 #include "loader/host/cpython.h"
 
 /*
- * Installs the hooks, once. Does nothing where the interpreter has run already, where the domains
- * do not have CPython's plain allocators (CPython's debug hooks check the same for themselves), and
- * in free-threaded builds. One thread at a time.
+ * Installs the hooks, once. Does nothing where the interpreter has run already, and where the
+ * domains do not have CPython's plain allocators (CPython's debug hooks check the same for
+ * themselves). One thread at a time.
  */
 void hf_python_domains_install(const struct hf_cpython *cpython);
 

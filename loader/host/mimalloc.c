@@ -18,6 +18,7 @@
 #include "loader/foreign/finding.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <string.h>
 
 /* What debug hooks put in front of a block: its size, a letter for the domain, and guard bytes. */
@@ -218,11 +219,11 @@ static bool is_proven(const struct hf_cpython *cpython, const struct functions *
 
 void hf_mimalloc_install(const struct hf_cpython *cpython)
 {
-    static bool looked; /* under the host's lock */
+    static atomic_bool looked;
     struct functions functions = {.map = cpython->map};
-    if (looked || !hf_cpython_attached(cpython))
+    if (atomic_load_explicit(&looked, memory_order_relaxed) || !hf_cpython_attached(cpython) ||
+        atomic_exchange(&looked, true))
         return;
-    looked = true;
     find_functions(&functions);
     if (functions.is_in == NULL || !is_proven(cpython, &functions))
         return;

@@ -10,8 +10,8 @@
 
 #include "loader/host/cpython.h"
 
-/* Makes free() and owner_of() know its blocks, once. The calling thread is attached; the caller
- * holds the host's lock. Without symbols in CPython's file or a debug file, nothing happens. */
+/* Makes free() and owner_of() know its blocks, once: for the first thread that calls and is
+ * attached. Without symbols in CPython's file or a debug file, nothing happens. */
 void hf_mimalloc_install(const struct hf_cpython *cpython);
 
 #endif

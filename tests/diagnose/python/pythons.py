@@ -4,6 +4,7 @@ import concurrent.futures
 import os
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
@@ -16,13 +17,19 @@ PRELUDE = (HERE / "domains_prelude.py").read_text(encoding="utf-8")
 FOREIGN = ("PYTHON", "MALLOC_", "LD_", "HOMEFREE_")
 
 
-def version(text):
-    return number(text)[:2]
+class Version(NamedTuple):
+    major: int
+    minor: int
+    # Its mem and object domains are mimalloc's, which knows no places and does not tell them apart.
+    free_threaded: bool
 
 
 def pythons(oldest=(3, 9)):
     """[(path, version)]"""
-    return [(path, version(text)) for path, text in interpreters() if version(text) >= oldest]
+    found = [
+        (path, Version(*number(text)[:2], text.endswith("t"))) for path, text in interpreters()
+    ]
+    return [one for one in found if one[1] >= oldest]
 
 
 def environment(**more):

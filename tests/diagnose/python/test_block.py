@@ -23,7 +23,7 @@ import os, threading, time
 import homefree
 
 def cross():
-    plain_free(mem_malloc(3000))
+    mem_free(plain_malloc(3000))
 
 def facts(findings):
     return [(one.rule, one.count, one.bytes) for one in findings]
@@ -70,11 +70,11 @@ else:
     raise AssertionError
 (first,) = [one for one in inner.findings if one.count == 6]
 assert first.severity == "error" and first.allocator == "heap" and first.first_freed is None
-assert first.allocated[:2] == (sys.argv[1], "PyMem_Malloc") and first.allocated.offset > 0
-assert first.freed[:2] == (sys.argv[1], "free")
+assert first.allocated[:2] == (sys.argv[1], "malloc") and first.allocated.offset > 0
+assert first.freed[:2] == (sys.argv[1], "PyMem_Free")
 assert "PyMem_Free" in first.remedy and first.remedy in str(first)
 (small,) = [one for one in inner.findings if one.count == 1]
-assert small.allocator == "pymalloc" and small.allocated is None
+assert small.allocator == "PYTHONS" and small.allocated is None
 try:
     with homefree.diagnose() as broken:
         cross()
@@ -92,8 +92,8 @@ assert min(microseconds() for _ in range(20)) < 20
 print("done")
 """
 
-# pymalloc's blocks are recognised in its old arenas, and in those that the heap lends it; the raw
-# domain's blocks are the heap's then, which any function may free.
+# The blocks of CPython's own allocator are recognised, wherever they lie; the raw domain's blocks
+# are the heap's then, which any function may free.
 INSTALLED = """
 import homefree
 early = mem_malloc(40)
@@ -102,7 +102,7 @@ late = [object_malloc(48) for _ in range(40000)]
 with homefree.diagnose() as diagnosis:
     plain_free(early)
     plain_free(late.pop())
-    object_free(mem_malloc(5000))
+    object_free((plain_malloc if "PYTHONS" == "mimalloc" else mem_malloc)(5000))
     mem_free(plain_malloc(5000))
     mem_free(raw_malloc(5000))
     for block in late: object_free(block)
@@ -111,7 +111,7 @@ found = sorted((one.rule, one.count, one.allocator, one.freed.function)
 assert found == [
     ("domain-mismatch", 1, "heap", "PyMem_Free"),
     ("domain-mismatch", 1, "heap", "PyObject_Free"),
-    ("domain-mismatch", 2, "pymalloc", "free"),
+    ("domain-mismatch", 2, "PYTHONS", "free"),
 ], found
 print("done")
 """
@@ -135,9 +135,12 @@ class Block(unittest.TestCase):
         cls.addClassCleanup(cls.directories.remove)
 
     def diagnose(self, code, **more):
-        def run(path, _, directory):
+        def run(path, version, directory):
+            allocator = "mimalloc" if version.free_threaded else "pymalloc"
             return path, pythons.run_python(
-                arguments, path, code, directory, PYTHONPATH=arguments.package, **more
+                *(arguments, path, code.replace("PYTHONS", allocator), directory),
+                PYTHONPATH=arguments.package,
+                **more,
             )
 
         return pythons.each(run, [(*one, self.directories.new()) for one in pythons.pythons()])

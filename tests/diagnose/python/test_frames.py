@@ -32,9 +32,9 @@ PROGRAM = """exec(open("prelude.py").read())
 import threading
 class Owner:
     def give(self, block):
-        plain_free(block)
+        mem_free(block)
 def größe(size):
-    return object_malloc(size)
+    return plain_malloc(size)
 def generator():
     for size in 3000, 5000:
         yield größe(size)
@@ -44,10 +44,10 @@ def everything():
     for block in generator():
         Owner().give(block)
     deep(100, object_malloc(6000))
-    thread = threading.Thread(target=lambda: Owner().give(mem_malloc(7000)))
+    thread = threading.Thread(target=lambda: Owner().give(plain_calloc(7000)))
     thread.start()
     thread.join()
-    exec("x = 1\\nraw_free(mem_malloc(8000))")
+    exec("x = 1\\nobject_free(plain_malloc(8000))")
     mem_malloc_bare(9000)
 everything()
 print("done")

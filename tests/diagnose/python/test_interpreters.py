@@ -1,6 +1,7 @@
 """Several interpreters in diagnostics mode: a crash names the one that it happened in, unasked,
 and with `--leaks` what a module left in one that has ended is found, with the module. Under every
-CPython of this machine that has interpreters with a GIL of their own.
+CPython of this machine that has interpreters with a GIL of their own: the Executor of a
+free-threaded one has threads of a single interpreter.
 
 Usage: test_interpreters.py --homefree COMMAND --library FILE --package DIRECTORY
 [unittest arguments]
@@ -59,7 +60,10 @@ if __name__ == "__main__":
 """
 
 
-@unittest.skipUnless(pythons.pythons((3, 12)), "no CPython 3.12 or newer")
+HAVE = [one for one in pythons.pythons((3, 12)) if not one[1].free_threaded]
+
+
+@unittest.skipUnless(HAVE, "no CPython with a GIL, 3.12 or newer")
 class Interpreters(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -68,7 +72,7 @@ class Interpreters(unittest.TestCase):
 
     def each(self, check, what, *options):
         """Calls check(diagnosis) for each CPython."""
-        for path, version in pythons.pythons((3, 12)):
+        for path, version in HAVE:
             directory = Path(self.directories.new())
             directory.mkdir(exist_ok=True)
             program = directory / "program.py"

@@ -65,11 +65,13 @@ print("done")
 # CPython before 3.12: a daemon thread that waits for the GIL reads its state once the interpreter
 # has ended and freed it (take_gil() in 3.10.13). In these ways something else may be there by then.
 NO_DAEMONS = {"debug", "development mode", "full"}
+# Refused by a free-threaded CPython, and by homefree.
+NEED_GIL = {"malloc", "full"}
 WAYS = {
     "plain": {},
     "development mode": {"flags": ["-X", "dev", "-X", "faulthandler"]},
     "malloc": {"PYTHONMALLOC": "malloc"},
-    "debug": {"PYTHONMALLOC": "pymalloc_debug"},
+    "debug": {"PYTHONMALLOC": "debug"},
     "tracemalloc": {
         "code": {
             "begin": "import tracemalloc; tracemalloc.start(3)",
@@ -108,7 +110,12 @@ class Undisturbed(unittest.TestCase):
                 ),
             )
 
-        tasks = [(*one, way, directories.new()) for one in pythons.pythons() for way in WAYS]
+        tasks = [
+            (path, version, way, directories.new())
+            for path, version in pythons.pythons()
+            for way in WAYS
+            if not (way in NEED_GIL and version.free_threaded)
+        ]
         self.assertTrue(tasks, "this machine has no CPython")
         for path, way, done in pythons.each(run, tasks):
             with self.subTest(path=path, way=way):
