@@ -18,7 +18,7 @@ from pathlib import Path
 
 TESTS = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(TESTS / "support"), str(TESTS / "interpreters")]
-from interpreters import free_threaded, interpreters, number  # noqa: E402
+from interpreters import interpreters, number  # noqa: E402
 from with_libpythons import libpython  # noqa: E402
 
 parser = argparse.ArgumentParser()
@@ -41,8 +41,7 @@ def measured(program, rounds, prefix, library):
 
 def main():
     options = parser.parse_args()
-    every = dict(interpreters() + free_threaded())
-    found = [(python, text) for python, text in every.items() if number(text) >= (3, 12)]
+    found = [(python, text) for python, text in interpreters() if number(text) >= (3, 12)]
     found = [(text, libpython(python)) for python, text in found]
     for version, place in found:
         if place is None:

@@ -14,7 +14,7 @@ from pathlib import Path
 import harness
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "support"))
-from interpreters import interpreters, number  # noqa: E402
+from interpreters import number, with_gil  # noqa: E402
 
 MODULE = '''
 import signal
@@ -88,7 +88,7 @@ UNSEEN = "taker ended", "taker first"
 
 
 def newest():
-    found = [(number(text), path) for path, text in interpreters() if number(text) >= (3, 12)]
+    found = [(number(text), path) for path, text in with_gil() if number(text) >= (3, 12)]
     return max(found)[1] if found else None
 
 

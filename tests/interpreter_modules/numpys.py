@@ -3,12 +3,15 @@
 import pathlib
 import sys
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from interpreters import site_packages  # noqa: E402
+
 
 def take():
     """Takes the option off the command line. Result: NumPy's directory in a list, or nothing."""
     if sys.argv[1:2] != ["--wheels"]:
         return []
-    version = "cpython-{}.{}".format(*sys.version_info)
-    found = sorted(pathlib.Path(sys.argv[2]).glob(version + "/lib/python*/site-packages/numpy"))
+    version = "{}.{}".format(*sys.version_info) + "t" * ("t" in sys.abiflags)
+    found = [directory / "numpy" for directory in site_packages(sys.argv[2], version)]
     del sys.argv[1:3]
-    return found
+    return [directory for directory in found if directory.is_dir()]

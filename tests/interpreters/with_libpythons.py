@@ -2,8 +2,7 @@
 
 usage: with_libpythons.py [--package DIRECTORY [--wheels DIRECTORY]] new|old PROGRAM [argument…]
 
-new: CPython 3.12 and later, and the newest free-threaded one (all that HOMEFREE_TEST_PYTHONS
-names); old: 3.9 to 3.11. PYTHONHOME is that CPython's. PYTHONPATH is the
+new: CPython 3.12 and later; old: 3.9 to 3.11. PYTHONHOME is that CPython's. PYTHONPATH is the
 directory with the package `homefree`, or not set. With --wheels it has NumPy of that directory's
 environments (homefree_wheels in tests/support/prepare.sh) as well; a CPython that has none there is
 left out. Without any CPython, the test is skipped.
@@ -16,7 +15,7 @@ import sysconfig
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "support"))
-from interpreters import VARIABLE, free_threaded, interpreters, number, site_packages
+from interpreters import interpreters, number, site_packages
 
 PRINT = (
     "import sys, sysconfig; g = sysconfig.get_config_var;"
@@ -56,10 +55,7 @@ def main():
         del sys.argv[1:3]
     which, program, *arguments = sys.argv[1:]
     ran, failed = 0, 0
-    free = sorted(free_threaded(), key=lambda one: number(one[1]))
-    if not os.environ.get(VARIABLE):
-        free = free[-1:]
-    for python, version in dict(interpreters() + free).items():
+    for python, version in interpreters():
         wanted = (
             number(version) >= (3, 12) if which == "new" else (3, 9) <= number(version) < (3, 12)
         )

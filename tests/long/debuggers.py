@@ -21,13 +21,13 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/support"))
-from interpreters import interpreters, number  # noqa: E402
+from interpreters import number, with_gil  # noqa: E402
 
 PARSER = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
 PARSER.add_argument("--build", type=Path, default=ROOT / "build")
 OPTIONS, REST = PARSER.parse_known_args()
 BUILD = OPTIONS.build.resolve()
-PYTHONS = [(path, text) for path, text in interpreters() if number(text) >= (3, 12)]
+PYTHONS = [(path, text) for path, text in with_gil() if number(text) >= (3, 12)]
 
 HEAD = """
 import faulthandler, os, sys, tempfile

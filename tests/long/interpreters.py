@@ -17,7 +17,7 @@ from pathlib import Path
 TESTS = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(TESTS / "support"))
 import commands  # noqa: E402
-from interpreters import interpreters, number  # noqa: E402
+from interpreters import number, with_gil  # noqa: E402
 
 A_CYCLE = 0.2  # seconds, on a machine that has other work to do
 SLACK = 64  # KiB a cycle
@@ -90,7 +90,7 @@ def growth(build, python, how, cycles):
 
 def modules(build, cycles):
     good = True
-    for python, version in interpreters():
+    for python, version in with_gil():
         if number(version) < (3, 12):
             continue
         found = {how: growth(build, python, how, cycles) for how in ("plain", "install", "run")}

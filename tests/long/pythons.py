@@ -185,7 +185,7 @@ def find(work, options):
     if options.python:
         return {interpreters.version(path): path for path in options.python}
     found = {}
-    every = interpreters.interpreters() + interpreters.free_threaded()
+    every = interpreters.interpreters()
     for path, text in sorted(every, key=lambda one: interpreters.number(one[1])):
         if interpreters.number(text) >= (3, 9):
             found.setdefault(text, path)

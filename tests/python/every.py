@@ -1,13 +1,14 @@
 """Runs a unittest program under every CPython from 3.9 on that this machine has.
 
-usage: every.py [--free-threaded | --newest] [--wheels DIRECTORY]
+usage: every.py [--free-threaded | --with-gil | --newest] [--wheels DIRECTORY]
                 PACKAGE-DIRECTORY PROGRAM [argument…]
 
-With --free-threaded it is those without a GIL. With --newest, for what hardly depends on the
-version, it is the newest alone where HOMEFREE_TEST_PYTHONS is set. PACKAGE-DIRECTORY is put on
-PYTHONPATH; with --wheels, so is what DIRECTORY/cpython-VERSION has installed, an environment of
-tests/support/prepare.sh, with NumPy. Fails when one interpreter fails, or when none is found;
-without any that is free-threaded, the test is skipped.
+With --free-threaded it is those without a GIL; with --with-gil the others, for which the build has
+compiled modules, and whose interpreters have private copies. With --newest, for what hardly depends
+on the version, it is the newest with a GIL alone where HOMEFREE_TEST_PYTHONS is set.
+PACKAGE-DIRECTORY is put on PYTHONPATH; with --wheels, so is what tests/support/prepare.sh has
+installed in DIRECTORY for that CPython, with NumPy. Fails when one interpreter fails, or when none
+is found; with --free-threaded, that is a skip.
 """
 
 import concurrent.futures
@@ -17,7 +18,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
-from interpreters import VARIABLE, free_threaded, interpreters, number, site_packages
+from interpreters import VARIABLE, free_threaded, interpreters, number, site_packages, with_gil
 
 
 def main():
@@ -45,7 +46,10 @@ def main():
         paths = [package, *map(str, site_packages(wheels, text))]
         return environment | {"PYTHONPATH": os.pathsep.join(paths)}
 
-    every = free_threaded() if only_free else interpreters()
+    if only_free:
+        every = free_threaded()
+    else:
+        every = with_gil() if "--with-gil" in options else interpreters()
     found = [(path, text) for path, text in every if number(text) >= (3, 9)]
     if "--newest" in options and os.environ.get(VARIABLE):
         found = [max(found, key=lambda one: (one[1][-1] != "t", number(one[1])))]

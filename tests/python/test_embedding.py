@@ -41,7 +41,7 @@ class Embedding(support.TestCase):
 
     def test_lives(self):
         for when in ("before", "inside", "between"):
-            for mode in ("arena", "full"):
+            for mode in support.MODES:
                 with self.subTest(when=when, mode=mode):
                     self.check(when, mode)
 

@@ -417,6 +417,7 @@ executor.submit(where).result()  # not shut down
         )
 
 
+@support.without_gil  # CPython cannot be told to load NumPy into a guest
 @unittest.skipIf(numpy is None, "no NumPy")
 class Arrays(Program):
     definitions = """
@@ -489,6 +490,7 @@ assert all(homefree.owner_of(address(result)).kind == "heap" for result in resul
         )
 
 
+@support.without_gil  # for the same reason
 @unittest.skipUnless(PUBLIC and numpy is not None, "needs concurrent.interpreters and NumPy")
 class Document(Program):
     def test_its_programs(self):

@@ -58,10 +58,18 @@ def _found():
 
 
 def interpreters():
-    """[(path, version)]. Without HOMEFREE_TEST_PYTHONS, only those with a GIL: most tests use the
-    file of the package that these share."""
-    named = os.environ.get(VARIABLE)
-    return [(path, text) for path, text in _found().items() if text and (named or text[-1] != "t")]
+    """[(path, version)]. The versions of those that are free-threaded end in "t"."""
+    return [(path, text) for path, text in _found().items() if text]
+
+
+def with_gil():
+    """[(path, version)] of those that are not free-threaded."""
+    return [(path, text) for path, text in interpreters() if text[-1] != "t"]
+
+
+def free_threaded():
+    """[(path, version)] of the others."""
+    return [(path, text) for path, text in interpreters() if text[-1] == "t"]
 
 
 def environment(place, *wheels):
@@ -70,17 +78,12 @@ def environment(place, *wheels):
     python = place / "bin/python"
     if python.exists():
         return python
-    for one, text in sorted(interpreters(), key=lambda found: number(found[1])):
+    for one, text in sorted(with_gil(), key=lambda found: number(found[1])):
         if number(text) >= (3, 12):
             subprocess.run([one, "-m", "venv", "--clear", place], check=True)
             subprocess.run([python, "-m", "pip", "install", "--quiet", *wheels], check=True)
             return python
     return None
-
-
-def free_threaded():
-    """[(path, version)] of those without a GIL. Their versions end in "t"."""
-    return [(path, text) for path, text in _found().items() if text and text[-1] == "t"]
 
 
 def number(text):
@@ -140,13 +143,13 @@ def main():
     if sys.argv[1:] == ["--to-build-for"]:
         lines = [ask(path, HEADERS) for path, _ in free_threaded()]
     elif sys.argv[1:] == ["--few"]:
-        found = sorted(interpreters(), key=lambda one: number(one[1]))
+        found = sorted(with_gil(), key=lambda one: number(one[1]))
         found = [path for path, text in found if number(text) >= (3, 9)]
         free = sorted(free_threaded(), key=lambda one: number(one[1]))
         few = [*found[:1], *found[-1:], *(path for path, _ in free[-1:])]
         lines = [os.pathsep.join(dict.fromkeys(map(str, few)))]
     else:
-        lines = [f"{text} {path}" for path, text in dict(interpreters() + free_threaded()).items()]
+        lines = [f"{text} {path}" for path, text in interpreters()]
     print(*dict.fromkeys(filter(None, lines)), sep="\n")
 
 

@@ -16,7 +16,7 @@ TESTS = pathlib.Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(TESTS / room) for room in ("support", "installed")]
 import installation  # noqa: E402
 from installation import run  # noqa: E402
-from interpreters import interpreters, number  # noqa: E402
+from interpreters import number, with_gil  # noqa: E402
 
 BUILD = SOURCE = WHEEL = pathlib.Path()
 GREET = TESTS / "installed/greet.c"
@@ -319,8 +319,8 @@ class InstalledWheel(Environment):
     def test_every_cpython(self):
         tag = int(WHEEL.name.split("-")[2].replace("cp3", ""))
         seen = 0
-        for python, version in interpreters():
-            if number(version) < (3, tag) or version[-1] == "t":
+        for python, version in with_gil():
+            if number(version) < (3, tag):
                 continue
             with self.subTest(python=python):
                 directory = self.work / f"cpython{seen}"

@@ -34,7 +34,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
 sys.path.insert(0, str(ROOT / "tests/support"))
-from interpreters import built, interpreters, number  # noqa: E402
+from interpreters import built, number, with_gil  # noqa: E402
 from libraries import LIBRARIES  # noqa: E402
 from rows import row  # noqa: E402
 
@@ -288,7 +288,7 @@ def main():
     end = time.monotonic() + options.seconds
     places = [
         Place(options.build.resolve(), path, text)
-        for path, text in sorted(interpreters(), key=lambda one: number(one[1]))
+        for path, text in sorted(with_gil(), key=lambda one: number(one[1]))
         if number(text) >= (3, 12) and (".pyenv" in path.parts or built() in path.parents)
         if not versions or text in versions
     ]

@@ -45,7 +45,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
 sys.path[:0] = [str(ROOT / "tests/support"), str(HERE.parent / "interpreter_modules")]
 import more_libraries  # noqa: E402
-from interpreters import interpreters, number  # noqa: E402
+from interpreters import number, with_gil  # noqa: E402
 from libraries import LIBRARIES as FEW  # noqa: E402
 from rows import row  # noqa: E402
 
@@ -429,7 +429,7 @@ def main():
     end = time.monotonic() + options.seconds
     build = options.build.resolve()
     python = options.python or next(
-        (path for path, text in interpreters() if number(text)[:2] == (3, 12)), None
+        (path for path, text in with_gil() if number(text)[:2] == (3, 12)), None
     )
     if python is None:
         print("no CPython 3.12, for which most libraries have files")

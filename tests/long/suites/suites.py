@@ -120,7 +120,7 @@ def all_pythons(build):
     """The CPythons from 3.9 on, those in debian-cpython.sh's directory too, as {file: "3.x"}. One
     that is free-threaded ("3.xt") counts if the package in the build directory has an extension for
     it."""
-    files = [file for file, _ in interpreters.interpreters() + interpreters.free_threaded()]
+    files = [file for file, _ in interpreters.interpreters()]
     files += sorted(interpreters.built().glob("*/bin/python3"))
     found = {}
     for file in dict.fromkeys(file.resolve() for file in files):
