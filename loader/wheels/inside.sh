@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
 # The part of loader/wheels/build that runs inside the root: makes the sdist and, from that, wheels.
+# For each machine it is one build: the wheels for free-threaded CPythons have its libhomefree, too.
 #
 #   loader/wheels/inside.sh OUTPUT PYTHON SDIST MACHINE…
 #
@@ -86,6 +87,14 @@ if [ -z "$sdist" ]; then
     sdist=$(ls "$output"/sdist/*.tar.gz)
 fi
 
+# Of free-threaded CPythons the headers are all that is needed.
+free_threaded='3.13t 3.14t'
+for version in $free_threaded; do
+    homefree_step "making the headers of CPython $version" \
+        sh "$root/tests/support/debian-cpython.sh" --headers "$version" "$output/headers/$version" ||
+        homefree_fail "could not make the headers of CPython $version"
+done
+
 # Everything that a build needs is here: it gets no network.
 offline=
 unshare -n true 2>/dev/null && offline='unshare -n'
@@ -97,8 +106,16 @@ build() (
         # What sysconfig, and so the wheel's tag, takes for the platform.
         export _PYTHON_HOST_PLATFORM="linux-$machine"
     fi
+    extensions=
+    for version in $free_threaded; do
+        suffix=cpython-$(echo "$version" | tr -d .)-$machine-linux-gnu.so
+        extensions=$extensions${extensions:+,}$output/headers/$version/include/python$version:$suffix
+    done
     $offline "$tools/bin/python" -m pip wheel --disable-pip-version-check --no-deps --no-index \
-        --no-build-isolation --wheel-dir "$output/built/$machine" "$@" "$sdist"
+        --no-build-isolation --wheel-dir "$output/built/$machine" "$@" \
+        "-Csetup-args=-Dfree_threaded=$extensions" "-Cbuild-dir=$output/build-$machine" "$sdist" &&
+        python3 "$root/loader/wheels/free_threaded.py" "$output/built/$machine"/*.whl \
+            "$output/build-$machine" "$output/built/$machine"
 )
 for machine in "$@"; do
     homefree_step "building for $machine" build || homefree_fail "could not build for $machine"

@@ -2,8 +2,9 @@
 # Builds a CPython from Debian's source and keeps it, for tests: Debian has no free-threaded one,
 # and each of its releases has one version.
 #
-# usage: tests/support/debian-cpython.sh VERSION [DIRECTORY]
+# usage: tests/support/debian-cpython.sh [--headers] VERSION [DIRECTORY]
 #
+# --headers    installs the C headers alone, which takes a minute; prints the directory of Python.h
 # VERSION   3.13t or 3.14t (free-threaded), 3.13, 3.14
 # DIRECTORY    where it is installed: unless said otherwise, VERSION below $HOMEFREE_PYTHONS, or
 # below homefree/pythons in the cache directory ($XDG_CACHE_HOME, ~/.cache). The tests look there.
@@ -27,11 +28,16 @@ fail() {
     exit 3
 }
 
+what=all
+if [ "${1-}" = --headers ]; then
+    what=headers
+    shift
+fi
 case ${1-} in
 3.13 | 3.13t) suites='trixie' ;;
 3.14 | 3.14t) suites='sid forky' ;;
 *)
-    echo "usage: tests/support/debian-cpython.sh 3.13|3.13t|3.14|3.14t [DIRECTORY]" >&2
+    echo "usage: tests/support/debian-cpython.sh [--headers] 3.13|3.13t|3.14|3.14t [DIRECTORY]" >&2
     exit 2
     ;;
 esac
@@ -43,8 +49,10 @@ case $directory in
 *) directory=$PWD/$directory ;;
 esac
 python=$directory/bin/python3
-if [ -x "$python" ]; then
-    echo "$python"
+made=$python
+[ "$what" = all ] || made=$directory/include/python$version
+if [ -e "$made" ]; then
+    echo "$made"
     exit 0
 fi
 
@@ -76,7 +84,7 @@ if [ -z "$source" ]; then
 fi
 [ -x "$source/configure" ] || fail "$source has no configure: it is no source of CPython"
 
-echo "debian-cpython: building CPython $version" >&2
+echo "debian-cpython: building $what of CPython $version" >&2
 mkdir "$work/build"
 cd "$work/build"
 free=
@@ -84,12 +92,20 @@ free=
 build() {
     # shellcheck disable=SC2086
     LDFLAGS_NODIST="-Wl,-rpath,$directory/lib" \
-        "$source/configure" --prefix="$directory" --enable-shared $free --without-ensurepip &&
+        "$source/configure" --prefix="$directory" --enable-shared $free --without-ensurepip || return
+    if [ "$what" = headers ]; then
+        make inclinstall
+    else
         nice -n 5 make -j"$(nproc)" && make install
+    fi
 }
 if ! build >"$work/log" 2>&1; then
     tail -n 30 "$work/log" >&2
     fail "CPython $version could not be built"
+fi
+if [ "$what" = headers ]; then
+    echo "$made"
+    exit 0
 fi
 # gdb's commands for CPython, as other distributions install them.
 install -m 644 "$source/Tools/gdb/libpython.py" "$directory/bin/python$version-gdb.py"

@@ -9,8 +9,7 @@ usage: interpreters.py                 "VERSION FILE" for each
                                        free-threaded, for HOMEFREE_TEST_PYTHONS: what tests/run has
                                        time for
        interpreters.py --to-build-for  for each that is free-threaded and has headers: their
-       directory,
-                                       and the end of an extension's file name, separated by a tab
+                                       directory, a colon, and the end of an extension's file name
 """
 
 import os
@@ -135,7 +134,7 @@ HEADERS = """
 import os, sysconfig
 directory = sysconfig.get_path("include")
 assert os.path.exists(directory + "/Python.h")
-print(directory, sysconfig.get_config_var("EXT_SUFFIX")[1:], sep="\\t")
+print(directory, sysconfig.get_config_var("EXT_SUFFIX")[1:], sep=":")
 """
 
 
