@@ -1,6 +1,7 @@
 """An example does what its README says, against an installed homefree.
 
 usage: test_example.py EXAMPLE-DIRECTORY --form wheel|prefix --build BUILD-DIRECTORY
+                       [--python FILE --tools DIRECTORY --wheel FILE]
 
 The directory is copied to an empty place; the commands in its README are run there as they stand;
 then its own tests, under pytest; then `homefree inspect` on everything that the commands built.
@@ -40,6 +41,8 @@ def find_nvcc():
     found = os.environ.get("CUDACXX") or shutil.which("nvcc")
     return found or (usual if os.path.exists(usual) else None)
 
+
+OF_TORCH = {"cuda_op", "dataloader", "device_allocator", "torch_op"}
 
 # The library of the system's Python that an example works with, and its first release that has what
 # the example uses. Debian 11 has older ones.
@@ -146,20 +149,28 @@ def main():
     parser.add_argument("example", type=pathlib.Path)
     parser.add_argument("--form", choices=("wheel", "prefix"), required=True)
     parser.add_argument("--build", type=lambda path: pathlib.Path(path).resolve(), required=True)
+    parser.add_argument("--python", help="the CPython, with --tools and --wheel for it")
+    parser.add_argument("--tools", type=pathlib.Path, help="an environment with what builds it")
+    parser.add_argument("--wheel", type=pathlib.Path, help="homefree's wheel, a file")
     parser.add_argument("--keep", action="store_true", help="keep the directory and print its path")
     arguments = parser.parse_args()
-    tools = arguments.build / "wheels/tools"
-    if not (tools / "ready").exists():
+    tools = arguments.tools or arguments.build / "wheels/tools"
+    if not arguments.tools and not (tools / "ready").exists():
         print("the tools that the examples are built with are missing; tests/run installs them")
         return 77
     if any(arguments.example.glob("*.cu")) and not find_nvcc():
         print("an example with kernels for CUDA: nvcc is missing")
         return 77
-    if missing := lacks(arguments.example.name):
-        print(missing)
+    arguments.packages = []
+    if arguments.python is None:
+        if missing := lacks(arguments.example.name):
+            print(missing)
+            return 77
+        arguments.python, arguments.wheel = PYTHON, None
+    elif arguments.example.name in OF_TORCH:
+        print("it is about torch, which tools have for the system's Python alone")
         return 77
-    arguments.python, arguments.packages = PYTHON, []
-    if arguments.example.name in PROGRAMS:
+    if arguments.example.name in PROGRAMS and arguments.wheel is None:
         found = with_own_gil(arguments.build / "wheels")
         if found is None:
             print("interpreters with GILs of their own: no CPython 3.12 with libpython and NumPy")
@@ -206,7 +217,9 @@ def check(arguments, tools, place):
     }
     if arguments.form == "wheel":
         installed = installation.wheel(
-            installation.find_wheel(arguments.build / "dist"), bin_directory, site
+            arguments.wheel or installation.find_wheel(arguments.build / "dist"),
+            bin_directory,
+            site,
         )
         own = installed.root
     else:

