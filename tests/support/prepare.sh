@@ -307,11 +307,14 @@ homefree_python() {
 }
 
 # Whether a Python is the first of several in HOMEFREE_TEST_PYTHONS: NumPy is all that tests want of
-# it. One without a GIL (3.14t) is none of them.
+# it. The last one does not count if it has no GIL (3.14t).
 homefree_is_oldest() {
-    case ${HOMEFREE_TEST_PYTHONS-} in
-    *:*t/bin/python3) false ;;
-    *:*) [ "$(readlink -f "${HOMEFREE_TEST_PYTHONS%%:*}")" = "$(readlink -f "$1")" ] ;;
+    several=${HOMEFREE_TEST_PYTHONS-}
+    case ${several##*:} in
+    *t/bin/python3*) several=${several%:*} ;;
+    esac
+    case $several in
+    *:*) [ "$(readlink -f "${several%%:*}")" = "$(readlink -f "$1")" ] ;;
     *) false ;;
     esac
 }
