@@ -177,7 +177,11 @@ PyMethodDef functions[] = {
 
 } // namespace crossings
 
+#ifdef Py_GIL_DISABLED
+PYBIND11_MODULE(crossings, module, py::mod_gil_not_used())
+#else
 PYBIND11_MODULE(crossings, module)
+#endif
 {
     crossings::this_module = module.ptr();
     if (PyModule_AddFunctions(module.ptr(), crossings::functions) != 0)

@@ -42,5 +42,10 @@ extern "C" __attribute__((visibility("default"))) PyObject *INIT(CROSSINGS_PARTN
 
 PyObject *INIT(CROSSINGS_PARTNER)(void)
 {
-    return PyModule_Create(&definition);
+    PyObject *partner = PyModule_Create(&definition);
+#ifdef Py_GIL_DISABLED
+    if (partner != nullptr)
+        PyUnstable_Module_SetGIL(partner, Py_MOD_GIL_NOT_USED);
+#endif
+    return partner;
 }
