@@ -38,9 +38,8 @@ static union {
 
 /* ---- threads without the GIL ---- */
 
-/* Whether the thread may call CPython. If not, that is a finding. Each thread comes here when it
- * has attached for the first time: the first of them can be served by mimalloc, which has to be
- * found. */
+/* Whether the thread may call CPython. If not, that is a finding. Each thread comes here after it
+ * has attached for the first time. In the first of them, CPython's mimalloc works and is found. */
 static bool may_call(const void *ptr, struct hf_call_site call)
 {
     if (hf_attached_find(table.cpython)) {

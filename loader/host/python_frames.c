@@ -108,9 +108,10 @@ static int64_t position_of(reading how, const char *frame, const char *code)
     if (layout->version == 0x30a)
         return 2 * (int64_t)int_at(how, frame, layout->position);
     const char *first = instructions_of(how, frame, code);
+    if (first == NULL)
+        return -1;
     const int64_t position = pointer_at(how, frame, layout->position) - first;
-    return first != NULL && position < 2 * long_at(how, code, layout->object + VAR_SIZE) ? position
-                                                                                         : -1;
+    return position < 2 * long_at(how, code, layout->object + VAR_SIZE) ? position : -1;
 }
 
 /* A thread that has given the GIL up for a call, as ctypes does, has a state that is nobody else's,
