@@ -135,6 +135,8 @@ bool hf_foreign_call_trim(const struct hf_foreign_allocator *allocator)
 {
     /* jemalloc's own name for all arenas (MALLCTL_ARENAS_ALL of jemalloc_macros.h). */
     static const char *const all[] = {"thread.tcache.flush", "arena.4096.purge"};
+    if (allocator->hosted != NULL)
+        return allocator->hosted->trim != NULL && allocator->hosted->trim();
     switch (allocator->trim_form) {
     case HF_TRIM_ALL:
         ((void (*)(void))allocator->trim)();

@@ -53,7 +53,7 @@ static void write_map(const void *address, size_t size, uint8_t number)
         __atomic_store_n(&map[first + i], number, __ATOMIC_RELEASE);
 }
 
-void *hf_hosted_map(const struct hf_hosted *hosted, size_t size, size_t alignment)
+void *hf_hosted_map(const struct hf_hosted *hosted, size_t size, size_t alignment, int protection)
 {
     if (size == 0 || size % HF_HOSTED_GRANULE != 0 || alignment % HF_HOSTED_GRANULE != 0)
         return NULL;
@@ -66,11 +66,12 @@ void *hf_hosted_map(const struct hf_hosted *hosted, size_t size, size_t alignmen
     if (!hf_gate_enter(&pass))
         return NULL;
     const uint8_t *map = hf_region_table(HF_HOSTED_GRANULE_BITS);
-    void *at =
-        map != NULL ? hf_region_map_aligned(size, alignment, PROT_READ | PROT_WRITE) : MAP_FAILED;
+    void *at = map != NULL ? hf_region_map_aligned(size, alignment, protection) : MAP_FAILED;
     hf_gate_leave(&pass);
     if (at == MAP_FAILED)
         return NULL;
+    if (protection == PROT_NONE) /* what becomes usable without the region's help is dumped, too */
+        (void)madvise(at, size, MADV_DODUMP);
     __atomic_store_n(&hf_hosted_who, map, __ATOMIC_RELEASE);
     write_map(at, size, number);
     return at;
@@ -97,7 +98,21 @@ void hf_hosted_catch_up(void)
     }
 }
 
-void hf_hosted_unmap(void *address, size_t size)
+/* Pages of a granule that is not taken back. */
+static void empty(void *address, size_t size)
+{
+    struct hf_pass pass;
+    if (size == 0)
+        return;
+    if (!hf_gate_enter(&pass)) {
+        (void)madvise(address, size, MADV_DONTNEED);
+        return;
+    }
+    (void)hf_region_map(address, size, PROT_NONE, MAP_FIXED);
+    hf_gate_leave(&pass);
+}
+
+static void take_back(void *address, size_t size)
 {
     struct hf_pass pass;
     write_map(address, size, 0);
@@ -107,11 +122,41 @@ void hf_hosted_unmap(void *address, size_t size)
         return;
     }
     struct returned *pages = address;
+    (void)mprotect(address, sizeof *pages, PROT_READ | PROT_WRITE);
     *pages = (struct returned){.next = returned, .size = size};
     while (!atomic_compare_exchange_weak(&returned, &pages->next, pages))
         ;
     if (!hf_gate_is_closed())
         hf_hosted_catch_up();
+}
+
+void hf_hosted_unmap(void *address, size_t size)
+{
+    char *start = address, *end = start + size;
+    char *first = (char *)(((uintptr_t)start + HF_HOSTED_GRANULE - 1) & -HF_HOSTED_GRANULE);
+    char *last = (char *)((uintptr_t)end & -HF_HOSTED_GRANULE);
+    if (first >= last) {
+        empty(start, size);
+        return;
+    }
+    empty(start, (size_t)(first - start));
+    take_back(first, (size_t)(last - first));
+    empty(last, (size_t)(end - last));
+}
+
+void hf_hosted_visit(const struct hf_hosted *hosted,
+                     void (*visit)(const void *start, size_t size, void *context), void *context)
+{
+    const size_t count = hf_hosted_who != NULL ? hf_region.size >> HF_HOSTED_GRANULE_BITS : 0;
+    size_t begun = 0;
+    for (size_t i = 0; i <= count; i++) {
+        if (i < count && hf_hosted_at(i) == hosted)
+            continue;
+        if (begun < i)
+            visit((const char *)hf_region.base + (begun << HF_HOSTED_GRANULE_BITS),
+                  (i - begun) << HF_HOSTED_GRANULE_BITS, context);
+        begun = i + 1;
+    }
 }
 
 const struct hf_hosted *hf_hosted_at(size_t granule)

@@ -4,7 +4,7 @@
  *
  * A hosted allocator's pages are lent: jemalloc never sees them, and an address there is in no
  * block of the heap. A free() of such an address goes to the hosted allocator, which decides
- * whether it may be freed here and now. The only one today is CPython's pymalloc (loader/host/).
+ * whether it may be freed here and now: CPython's pymalloc and its mimalloc (loader/host/), spaces.
  *
  * A map with one byte per granule of the region records which hosted allocator has it. The map is
  * made when pages are first lent; until then a lookup costs one load. hosted.c owns and locks
@@ -27,20 +27,29 @@ struct hf_hosted {
     size_t (*usable_size)(const void *ptr, const void *caller);
     void (*describe)(const void *ptr, struct hf_owner *owner);
     bool records; /* its functions tell watches themselves which blocks come and go */
+    /* Gives unused memory back; false if it cannot now. May wait for the allocator's other threads:
+     * the caller holds no lock that these may want. NULL: it has no such function. */
+    bool (*trim)(void);
 };
 
 /*
- * Lends `size` bytes at a multiple of `alignment`. Both are multiples of HF_HOSTED_GRANULE, and the
- * alignment is a power of two. The memory is readable and writable, and may hold old contents.
- * There are at most HF_HOSTED_MAX hosted allocators, which must never be destroyed. Returns NULL if
- * the region is full, the system refuses memory, or the process is forking. Any thread; takes
- * hosted.c's lock, then the region's.
+ * Lends `size` bytes of zeros at a multiple of `alignment`. Both are multiples of
+ * HF_HOSTED_GRANULE, and the alignment is a power of two. The memory has the protection, which the
+ * hosted allocator may change. There are at most HF_HOSTED_MAX hosted allocators, which must never
+ * be destroyed. Returns NULL if the region is full, the system refuses memory, or the process is
+ * forking. Any thread; takes hosted.c's lock, then the region's.
  */
-void *hf_hosted_map(const struct hf_hosted *hosted, size_t size, size_t alignment);
-#define HF_HOSTED_MAX 4
+void *hf_hosted_map(const struct hf_hosted *hosted, size_t size, size_t alignment, int protection);
+#define HF_HOSTED_MAX 5
 
-/* Takes back lent pages: all that one hf_hosted_map() returned. Any thread. */
+/* Takes back lent pages, any part of what hf_hosted_map() returned: whole granules can be lent
+ * again, pages of others lose what they hold. Any thread. */
 void hf_hosted_unmap(void *address, size_t size);
+
+/* Visits the pages that a hosted allocator has, in ascending order. Others may be lent and taken
+ * back meanwhile. */
+void hf_hosted_visit(const struct hf_hosted *hosted,
+                     void (*visit)(const void *start, size_t size, void *context), void *context);
 
 /* For fork (start/fork_handlers.c): returns the pages that were taken back while the gate was
  * closed. */

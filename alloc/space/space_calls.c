@@ -18,6 +18,7 @@
 #include <errno.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/mman.h>
 
 static const struct hf_cuda_core core;
 
@@ -79,7 +80,7 @@ static void *lend(const struct hf_hosted *hosted, size_t size, size_t alignment)
             return NULL;
         hf_gate_wait_long();
     }
-    void *at = hf_hosted_map(hosted, size, alignment);
+    void *at = hf_hosted_map(hosted, size, alignment, PROT_READ | PROT_WRITE);
     hf_gate_leave(&pass);
     if (at != NULL)
         atomic_fetch_add(&lent, size);

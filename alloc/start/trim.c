@@ -56,12 +56,13 @@ static void trim_pinned(hf_trim_visitor *visit, void *context)
     tell(visit, context, &pinned);
 }
 
-int hf_trim_here(hf_trim_visitor *visit, void *context)
+static int trim(hf_trim_visitor *visit, void *context, bool may_wait)
 {
     const int saved_errno = errno;
     for (unsigned number = 1; number <= HF_FOREIGN_MAX; number++) {
         const struct hf_foreign_allocator *allocator = hf_foreign_at(number);
-        if (allocator == NULL || allocator->hosted != NULL)
+        if (allocator == NULL ||
+            (allocator->hosted != NULL && (allocator->hosted->trim == NULL || !may_wait)))
             continue;
         struct hf_trimmed trimmed = {
             .allocator = allocator->name, .object = allocator->object, .before = resident(visit)};
@@ -79,4 +80,14 @@ int hf_trim_here(hf_trim_visitor *visit, void *context)
     tell(visit, context, &libc);
     errno = saved_errno;
     return error;
+}
+
+int hf_trim_here(hf_trim_visitor *visit, void *context)
+{
+    return trim(visit, context, true);
+}
+
+int hf_trim_in_call(hf_trim_visitor *visit, void *context)
+{
+    return trim(visit, context, false);
 }

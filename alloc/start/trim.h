@@ -11,4 +11,8 @@
 /* hf_trim() without forwarding, in the copy that is the heap. */
 int hf_trim_here(hf_trim_visitor *visit, void *context);
 
+/* The same in the middle of an allocation, whose caller may hold any lock: without allocators that
+ * wait for their other threads (owner/hosted.h). */
+int hf_trim_in_call(hf_trim_visitor *visit, void *context);
+
 #endif

@@ -18,6 +18,7 @@
 #include "alloc/owner/foreign.h"
 #include "loader/elf/elf_names.h"
 #include "loader/foreign/asking.h"
+#include "loader/foreign/hosted_mappings.h"
 #include "loader/foreign/kept_names.h"
 #include "loader/foreign/known_allocators.h"
 #include "loader/foreign/mmap_tracking.h"
@@ -416,8 +417,8 @@ static void search_file(struct findings *findings)
 
 /* ---- publishing ---- */
 
-/* The interpreter's own allocators are handled elsewhere (loader/host/). Since 3.13, Python also
- * contains a mimalloc, whose pages must not be confused with pymalloc's in builds with a GIL. */
+/* The interpreter's own allocators are handled elsewhere (loader/host/): pymalloc, and since 3.13
+ * a mimalloc. */
 static bool is_interpreter(const struct hf_object *object)
 {
     return hf_object_symbol(object, "PyMem_SetAllocator") != NULL;
@@ -613,9 +614,12 @@ void hf_finding_look(const struct hf_object *object, const struct hf_imports *im
     if (!imports->maps)
         return;
     bool candidate = imports->advises || imports->moves_break;
-    if ((!candidate && !exports_allocator(object)) || hf_tracking_is_candidate(object->map) ||
-        is_interpreter(object))
+    if ((!candidate && !exports_allocator(object)) || hf_tracking_is_candidate(object->map))
         return;
+    if (is_interpreter(object)) {
+        hf_hosted_mappings_look(object);
+        return;
+    }
     struct findings findings = {.map = object->map};
     search_file(&findings);
     examine_exporter(object, &findings);

@@ -39,6 +39,7 @@ struct hf_py_arenas {
 
 /* Every function that homefree calls: F(member, name, result, parameters). The functions of the
  * first list are required; members of the second are NULL where the running version lacks them. */
+struct hf_py_interpreter;
 #define HF_CPYTHON_FUNCTIONS(F)                                                               \
     F(get_version, Py_GetVersion, const char *, (void))                                       \
     F(is_initialized, Py_IsInitialized, int, (void))                                          \
@@ -69,7 +70,9 @@ struct hf_py_arenas {
 #define HF_CPYTHON_LATER_FUNCTIONS(F)                                            \
     F(gil_check, PyGILState_Check, int, (void))                                  \
     F(current_thread, PyThreadState_GetUnchecked, struct hf_py_thread *, (void)) \
-    F(current_thread_old, _PyThreadState_UncheckedGet, struct hf_py_thread *, (void))
+    F(current_thread_old, _PyThreadState_UncheckedGet, struct hf_py_thread *, (void))         \
+    F(stop_world, _PyEval_StopTheWorld, void, (struct hf_py_interpreter *))                   \
+    F(start_world, _PyEval_StartTheWorld, void, (struct hf_py_interpreter *))
 
 /* PyStatus, which is returned by value. */
 struct hf_py_status {
@@ -86,8 +89,6 @@ struct hf_py_config {
     int gil; /* HF_PY_OWN_GIL */
 };
 #define HF_PY_OWN_GIL 2
-
-struct hf_py_interpreter;
 
 /* Py_buffer, the same since 3.3. */
 struct hf_py_buffer {

@@ -40,8 +40,7 @@ static void lock_host(const struct hf_cpython *cpython)
 static int install_domains(const struct hf_cpython *cpython, enum hf_python_mode wanted)
 {
     int error = hf_domain_install(cpython, HF_PY_RAW);
-    if (cpython->free_threaded)
-        hf_mimalloc_install(cpython);
+    hf_mimalloc_install(cpython);
     if (error != 0 || cpython->free_threaded)
         return error;
     hf_pymalloc_install(cpython);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Owns nothing but the address of one function; foreign.c has the rest. The functions of the hosted
- * allocator may be called by any thread at any time, also after the interpreter has ended.
+ * Owns the number under which its pages outside the region are recorded; it is assigned once, in a
+ * routing pass, and read without a lock. The functions of the hosted allocator may be called by any
+ * thread at any time, also after the interpreter has ended.
  *
- * CPython exports no function of its mimalloc. Two of mimalloc's public ones, which keep no state,
- * are found by their names in the symbol table: whether an address is in its pages, and how large a
- * block is. Blocks are freed by PyMem_Free() and PyObject_Free(), which need an attached thread: a
- * detached one would change pages that the collector is looking at.
+ * Blocks are freed by PyMem_Free() and PyObject_Free(), which need an attached thread: a detached one
+ * would change pages that the collector is looking at. CPython exports no function of its mimalloc;
+ * where a block begins is read from its pages (mimalloc_segments.h).
  */
 #include "loader/host/mimalloc.h"
 
@@ -14,12 +14,16 @@
 #include "alloc/base/fatal.h"
 #include "alloc/heap/internal.h"
 #include "alloc/owner/foreign.h"
+#include "alloc/owner/foreign_pages.h"
+#include "alloc/owner/hosted.h"
 #include "loader/foreign/asking.h"
-#include "loader/foreign/finding.h"
+#include "loader/host/mimalloc_segments.h"
 
 #include <errno.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 /* What debug hooks put in front of a block: its size, a letter for the domain, and guard bytes. */
 struct prefix {
@@ -29,14 +33,7 @@ struct prefix {
 };
 #define GUARD 0xfd
 
-struct functions {
-    const struct link_map *map;
-    struct hf_elf *file;
-    bool (*is_in)(const void *ptr);
-    size_t (*usable_size)(const void *ptr);
-};
-
-static size_t (*_Atomic usable_size)(const void *ptr);
+static unsigned number; /* of the foreign allocator; 0: none was found */
 
 static bool debug_hooks(void)
 {
@@ -96,17 +93,20 @@ static bool may_call(const char *call, const void *ptr, const void *caller)
 }
 
 /* Whether the block is of the OBJ domain, as far as debug hooks tell; else it is MEM's, whose
- * function frees both without them. */
+ * function frees both without them. Ends the process if it is known to be no block. */
 static bool is_object(const char *call, const void *ptr, const void *caller)
 {
-    if (!debug_hooks())
-        return false;
-    const struct prefix *prefix = prefix_of(ptr);
-    if (prefix == NULL)
+    uintptr_t first = (uintptr_t)ptr;
+    const bool debug = debug_hooks(), known = hf_mimalloc_segments_prove(hf_cpython());
+    const bool misplaced =
+        known && (hf_mimalloc_segments_block(ptr, &first) == 0 ||
+                  first + (debug ? sizeof(struct prefix) : 0) != (uintptr_t)ptr);
+    const struct prefix *prefix = debug && !misplaced ? prefix_of(ptr) : NULL;
+    if (misplaced || (debug && prefix == NULL))
         die(call, ptr, caller,
             "is in memory of CPython's mimalloc, but at the first byte of no block that is in use",
             "release the pointer that the allocation returned, once");
-    return prefix->letter == 'o';
+    return debug && prefix->letter == 'o';
 }
 
 /* ---- the hosted allocator ---- */
@@ -126,10 +126,15 @@ static void hosted_free(void *ptr, const void *caller)
 static size_t hosted_usable_size(const void *ptr, const void *caller)
 {
     (void)caller;
+    uintptr_t first = 0;
+    const struct hf_cpython *cpython = hf_cpython();
     const struct prefix *prefix = debug_hooks() ? prefix_of(ptr) : NULL;
     if (prefix != NULL)
         return size_in(prefix);
-    return usable_size != NULL ? usable_size(ptr) : 0;
+    if (hf_cpython_attached(cpython))
+        (void)hf_mimalloc_segments_prove(cpython);
+    const size_t size = hf_mimalloc_segments_block(ptr, &first);
+    return size != 0 ? size - ((uintptr_t)ptr - first) : 0;
 }
 
 static void *hosted_realloc(void *ptr, size_t size, const void *caller)
@@ -152,93 +157,144 @@ static void *hosted_realloc(void *ptr, size_t size, const void *caller)
 
 static void hosted_describe(const void *ptr, struct hf_owner *owner)
 {
-    const struct prefix *prefix = debug_hooks() ? prefix_of(ptr) : NULL;
+    uintptr_t first = 0;
+    size_t size = hf_mimalloc_segments_block(ptr, &first);
+    const struct prefix *prefix = NULL;
+    if (debug_hooks())
+        prefix = size != 0 ? prefix_of((const struct prefix *)first + 1) : NULL;
     owner->kind = HF_OWNER_ALLOCATOR;
     owner->allocator = "mimalloc";
     owner->object = hf_dynlink_name(hf_cpython()->map);
-    if (prefix == NULL)
+    if (prefix != NULL) {
+        first += sizeof *prefix;
+        size = size_in(prefix);
+        owner->domain = prefix->letter == 'm' ? "mem" : "object";
+    }
+    if (size == 0)
         return;
-    owner->block = ptr;
-    owner->block_size = size_in(prefix);
-    owner->domain = prefix->letter == 'm' ? "mem" : "object";
+    owner->block = (const void *)first;
+    owner->block_size = size;
 }
 
+/* ---- giving back ---- */
+
+/* Adjoining ranges are one: an arena may be told in pieces. */
+struct range {
+    const char *start, *end;
+};
+
+static void trim_range(const void *start, size_t size, void *context)
+{
+    struct range *range = context;
+    if (start != range->end) {
+        if (range->start != range->end)
+            hf_mimalloc_segments_trim(range->start, (size_t)(range->end - range->start));
+        range->start = start;
+    }
+    range->end = (const char *)start + size;
+}
+
+static bool hosted_trim(void);
 static const struct hf_hosted hosted = {hosted_free, hosted_realloc, hosted_usable_size,
-                                        hosted_describe, false};
+                                        hosted_describe, .trim = hosted_trim};
 
-/* ---- finding it ---- */
-
-static bool look_at_symbol(const struct hf_elf_symbol *symbol, void *context)
+/*
+ * While the world is stopped, nobody calls mimalloc: every thread is detached or waits at a place
+ * where it may. The calling thread may be any. That holds for one interpreter, because a stop is
+ * one's own, and until CPython 3.14, because the RAW domain, which detached threads use, is
+ * mimalloc's from 3.15 on.
+ */
+static bool hosted_trim(void)
 {
-    struct functions *functions = context;
-    void *code = (void *)(functions->map->l_addr + symbol->value);
-    if (!symbol->defined || symbol->type != STT_FUNC || hf_dynlink_find(code) != functions->map)
-        return true;
-    if (strcmp(symbol->name, "mi_is_in_heap_region") == 0)
-        *(void **)&functions->is_in = code;
-    else if (strcmp(symbol->name, "mi_usable_size") == 0)
-        *(void **)&functions->usable_size = code;
-    return functions->is_in == NULL || functions->usable_size == NULL;
+    const struct hf_cpython *cpython = hf_cpython();
+    const struct hf_cpython_interpreters *py = hf_cpython_interpreters();
+    struct range range = {NULL, NULL};
+    if (py == NULL || cpython->stop_world == NULL || cpython->start_world == NULL ||
+        !cpython->free_threaded || cpython->version > 0x30e || !cpython->is_initialized() ||
+        py->is_finalizing())
+        return false;
+    if (hf_cpython_attached(cpython))
+        (void)hf_mimalloc_segments_prove(cpython);
+    if (!hf_mimalloc_segments_known())
+        return false;
+    struct hf_py_interpreter *interpreter = py->interpreter_head();
+    cpython->stop_world(interpreter);
+    const bool alone = py->interpreter_head() == interpreter &&
+                       py->interpreter_next(interpreter) == NULL;
+    if (alone) {
+        hf_hosted_visit(&hosted, trim_range, &range);
+        hf_foreign_pages_visit(number, trim_range, &range);
+        trim_range(NULL, 0, &range);
+    }
+    cpython->start_world(interpreter);
+    return alone;
 }
 
-static void find_functions(struct functions *functions)
+/* ---- its mappings ---- */
+
+/*
+ * Reads calls as mimalloc 2.1 makes them. It reserves arenas and large blocks, at an address of its
+ * own choice, a multiple of a segment's size, which nobody else in CPython passes; or at none, where
+ * that was in vain or the size is above 1 GiB. Smaller mappings hold its books.
+ */
+static bool is_its(const struct hf_mapping_call *call, bool *by_region)
 {
-    struct hf_elf elf, debug;
-    const char *path = functions->map->l_name;
-    if (hf_elf_open(&elf, path[0] != '\0' ? path : "/proc/self/exe") != 0)
-        return;
-    if (hf_finding_is_loaded(functions->map, &elf) &&
-        hf_elf_symbols(&elf, HF_ELF_SYMTAB, look_at_symbol, functions) == -ENOENT &&
-        hf_elf_open_debug(&debug, &elf, NULL) == 0) {
-        (void)hf_elf_symbols(&debug, HF_ELF_SYMTAB, look_at_symbol, functions);
-        hf_elf_close(&debug);
-    }
-    hf_elf_close(&elf);
+    const size_t hinted_most = (size_t)1 << 30;
+    const int plain = MAP_PRIVATE | MAP_ANONYMOUS;
+    const uintptr_t hint = (uintptr_t)call->address;
+    if ((call->protection != PROT_NONE && call->protection != (PROT_READ | PROT_WRITE)) ||
+        call->file != -1 || call->offset != 0 || call->size < HF_MIMALLOC_SEGMENT)
+        return false;
+    if (hint != 0 ? (call->flags & ~MAP_NORESERVE) != plain || hint % HF_MIMALLOC_SEGMENT != 0
+                  : call->flags != (plain | MAP_NORESERVE))
+        return false;
+    *by_region = hint != 0 || call->size > hinted_most;
+    return true;
 }
 
-/* Whether the functions answer rightly, for small and large blocks of both domains and for what is
- * not mimalloc's. */
-static bool is_proven(const struct hf_cpython *cpython, const struct functions *functions)
+/* Whether the program is to run on mimalloc although its CPython has a GIL. */
+static bool is_asked_for(void)
 {
-    static const size_t sizes[] = {1, 500, 5000, 500000};
-    int local;
-    void *raw = hf_malloc(100);
-    bool right = raw != NULL && !functions->is_in(raw) && !functions->is_in(&local) &&
-                 !functions->is_in(&hosted) && !functions->is_in(cpython->map);
-    hf_free(raw);
-    for (size_t i = 0; right && i < 2 * (sizeof sizes / sizeof sizes[0]); i++) {
-        struct hf_py_allocator bottom;
-        (void)hf_cpython_bottom(cpython, i % 2 == 0 ? HF_PY_MEM : HF_PY_OBJECT, &bottom, NULL);
-        void *block = bottom.malloc(bottom.ctx, sizes[i / 2]);
-        right = block != NULL && functions->is_in(block) &&
-                (functions->usable_size == NULL || functions->usable_size(block) >= sizes[i / 2]);
-        bottom.free(bottom.ctx, block);
-    }
-    return right;
+    const char *asked = secure_getenv("PYTHONMALLOC");
+    return asked != NULL && strncmp(asked, "mimalloc", strlen("mimalloc")) == 0;
+}
+
+bool hf_mimalloc_find(const struct hf_object *object, struct hf_mapping_host *out)
+{
+    /* A function that free-threaded builds alone export. */
+    if (hf_object_symbol(object, "_Py_MergeZeroLocalRefcount") == NULL && !is_asked_for())
+        return false;
+    const struct hf_cpython *cpython =
+        hf_cpython_find(hf_object_address(object, "PyMem_SetAllocator"));
+    if (cpython == NULL || cpython->map != object->map)
+        return false;
+    const unsigned reserved = hf_foreign_reserve();
+    if (reserved == 0)
+        return false;
+    hf_foreign_publish(reserved, &(struct hf_foreign_allocator){
+                                     .name = "mimalloc",
+                                     .object = hf_dynlink_name(cpython->map),
+                                     .form = HF_FREE_HOSTED,
+                                     .hosted = &hosted,
+                                     .trim_name = "madvise",
+                                 });
+    number = reserved;
+    *out = (struct hf_mapping_host){&hosted, reserved, HF_MIMALLOC_SEGMENT, is_its};
+    return true;
+}
+
+static void record(const void *start, size_t size)
+{
+    (void)hf_foreign_pages_set(start, size, number);
+    hf_asking_begin();
 }
 
 void hf_mimalloc_install(const struct hf_cpython *cpython)
 {
     static atomic_bool looked;
-    struct functions functions = {.map = cpython->map};
-    if (atomic_load_explicit(&looked, memory_order_relaxed) || !hf_cpython_attached(cpython) ||
+    if (atomic_load_explicit(&looked, memory_order_relaxed) || number == 0 ||
+        !hf_cpython_attached(cpython) || !hf_mimalloc_segments_prove(cpython) ||
         atomic_exchange(&looked, true))
         return;
-    find_functions(&functions);
-    if (functions.is_in == NULL || !is_proven(cpython, &functions))
-        return;
-    const unsigned number = hf_foreign_reserve();
-    if (number == 0)
-        return;
-    usable_size = functions.usable_size;
-    hf_foreign_publish(number, &(struct hf_foreign_allocator){
-                                   .name = "mimalloc",
-                                   .object = hf_dynlink_name(cpython->map),
-                                   .kind = HF_QUESTION_TRUE,
-                                   .form = HF_FREE_HOSTED,
-                                   .found = HF_FOUND_LOCAL,
-                                   .question = (void *)functions.is_in,
-                                   .hosted = &hosted,
-                               });
-    hf_asking_begin();
+    hf_mimalloc_segments_find(record);
 }

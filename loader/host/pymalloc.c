@@ -417,7 +417,7 @@ static void *arena_alloc(void *ctx, size_t size)
         void *arena = hf_arena_owners_reuse(interpreter);
         if (arena != NULL)
             return arena;
-        arena = hf_hosted_map(&hosted, size, size);
+        arena = hf_hosted_map(&hosted, size, size, PROT_READ | PROT_WRITE);
         if (arena != NULL) {
             if (interpreter != HF_NO_INTERPRETER)
                 hf_arena_owners_add(arena, interpreter);

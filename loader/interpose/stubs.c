@@ -32,6 +32,7 @@
 #include "alloc/owner/static_data.h"
 #include "alloc/space/space_calls.h"
 #include "alloc/start/family.h"
+#include "loader/foreign/hosted_mappings.h"
 #include "loader/foreign/mmap_tracking.h"
 #include "loader/foreign/object_role.h"
 

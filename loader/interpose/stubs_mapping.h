@@ -2,7 +2,7 @@
 /*
  * What the stubs of functions that map memory do. Part of stubs.c, which includes this file after
  * the macros that it uses, and which says when stubs may be called. Owns nothing: mappings are
- * recorded by foreign/mmap_tracking.h.
+ * recorded by foreign/mmap_tracking.h; the region serves some (foreign/hosted_mappings.h).
  */
 #ifndef HOMEFREE_LOADER_INTERPOSE_STUBS_MAPPING_H
 #define HOMEFREE_LOADER_INTERPOSE_STUBS_MAPPING_H
@@ -11,8 +11,6 @@
  * address identifies the caller. A function that tail-calls mmap(2) is attributed to its own
  * caller; allocators do not do that, because they check the result. */
 
-typedef void *mmap_function(void *address, size_t size, int protection, int flags, int file,
-                            off_t offset);
 typedef int munmap_function(void *address, size_t size);
 typedef void *mremap_function(void *address, size_t size, size_t new_size, int flags,
                               void *new_address);
@@ -22,12 +20,23 @@ typedef int brk_function(void *address);
 INLINE void *map(enum hf_routed function, size_t index, void *address, size_t size, int protection,
                  int flags, int file, off_t offset)
 {
-    void *at = REAL(mmap_function, function, index)(address, size, protection, flags, file, offset);
+    hf_mmap_function *real = REAL(hf_mmap_function, function, index);
+    void *at = NULL;
+    if (HF_UNLIKELY(hf_hosted_mappings_calls(CALLER)))
+        at = hf_hosted_mappings_map(
+            real, &(struct hf_mapping_call){address, size, protection, flags, file, offset});
+    if (at != NULL)
+        return at;
+    at = real(address, size, protection, flags, file, offset);
     return hf_tracking_mapped(at, size, flags, CALLER);
 }
 
 INLINE int unmap(enum hf_routed function, size_t index, void *address, size_t size)
 {
+    if (HF_UNLIKELY(hf_owned(address)) && hf_hosted_mappings_has(address, size)) {
+        hf_hosted_unmap(address, size);
+        return 0;
+    }
     if (HF_LIKELY(!hf_tracking_has(address, size)))
         return CALL(munmap_function, function, index)(address, size);
     unsigned number = hf_tracking_unmapping(address, size);
@@ -38,6 +47,10 @@ INLINE int unmap(enum hf_routed function, size_t index, void *address, size_t si
 INLINE void *remap(enum hf_routed function, size_t index, void *address, size_t size,
                    size_t new_size, int flags, void *new_address)
 {
+    if (HF_UNLIKELY(hf_owned(address)) && hf_hosted_mappings_has(address, size)) {
+        errno = ENOMEM; /* mimalloc never does that; the region keeps its books */
+        return MAP_FAILED;
+    }
     if (HF_LIKELY(!hf_tracking_has(address, size)))
         return CALL(mremap_function, function, index)(address, size, new_size, flags, new_address);
     struct hf_tracking_move move = hf_tracking_moving(address, size, new_size, flags);

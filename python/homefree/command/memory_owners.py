@@ -4,7 +4,7 @@
 Files, and what the kernel names, are known by their mappings. Anonymous memory is known by what
 lies in it, one rule after the other, the surest first: the heap's region; glibc's heaps, which
 begin with a header; the stacks of threads, below which a guard lies and in which the thread's
-record is; CPython's pools; glibc's mapped chunks; pages of which homefree saw an allocator map
+record is; CPython's pools, and the segments of its mimalloc; glibc's mapped chunks; pages of which homefree saw an allocator map
 them; memory to which the data of a shared object points; and what lies beside pages of one
 allocator. What no rule knows is nobody's.
 
@@ -35,6 +35,9 @@ _CHUNK_LEAST = 64 << 10
 _MISSED_MOST = 4096  # pages in which no chunk begins
 _POOL_HEADER = 48
 _GRANULE = 16  # of pymalloc's sizes
+# Of CPython's mimalloc (loader/host/mimalloc_segments.h): a segment, a slice of it, and the words of
+# its header, behind which an entry for each slice lies.
+_SEGMENT, _SLICE, _SEGMENT_HEADER, _SLICES_MOST = 32 << 20, 64 << 10, 33, 512
 _STACK_SIZES = 64 << 20, 16 << 20, 8 << 20, 4 << 20, 2 << 20, 1 << 20, 512 << 10, 256 << 10
 _RECORD_PAGES_MOST = 512  # resident ones in which a thread's record is looked for
 _RECORD_LEAST = 0x700  # bytes of it
@@ -87,7 +90,7 @@ class Looking:
     def __init__(self, process, facts):
         self.process, self.facts = process, facts
         self.pieces, self.live = [], collections.Counter()
-        self._break = None
+        self._break = self._cookie = None
         self._find_objects()
 
     # ---- shared objects --------------------------------------------------------------------
@@ -116,6 +119,7 @@ class Looking:
             self._small_pools = named[1] is not None and int(named[1]) < 10
             self._free_threaded = bool(named[2])
         self._pooled = self._python is not None and not self._free_threaded
+        self._segmented = self._python is not None and int(named[1] or 0) >= 13
 
     def _end_of(self, mapping):
         """Where the memory of an object ends, by its program headers; 0: unknown."""
@@ -255,6 +259,8 @@ class Looking:
         rules = [self._arena]
         if guard is not None:
             left = self._apply(left, lambda first, last: self._stack(guard, first, last))
+        if self._segmented:
+            rules.append(self._segments)
         if self._pooled:
             rules.append(self._pools)
         rules += [self._chunks, self._foreign]
@@ -287,12 +293,16 @@ class Looking:
             return
         heap = Owner("allocator", "homefree", None, "counted")
         at = first
-        pools = self._pools(first, last) if self._pooled and last - first < _LOOKED_MOST else ()
-        for pool, pool_end, owner in pools:
-            if pool > at:
-                yield at, pool, heap
-            yield pool, pool_end, owner
-            at = pool_end
+        lent = []
+        if last - first < _LOOKED_MOST:
+            lent += self._segments(first, last) if self._segmented else ()
+            lent += self._pools(first, last) if self._pooled else ()
+        for start_lent, end_lent, owner in sorted(lent):
+            if start_lent > at:
+                yield at, start_lent, heap
+            if start_lent >= at:
+                yield start_lent, end_lent, owner
+                at = end_lent
         if at < last:
             yield at, last, heap
 
@@ -358,6 +368,49 @@ class Looking:
             at = pool + size
         if begun is not None:
             yield begun, at, owner
+
+    def _segments(self, start, end):
+        """Segments of CPython's mimalloc. Their headers share a secret, each mixed with its own
+        address; one that is left behind in a freed one is as good: nothing else lies there."""
+        owner = self._allocator("mimalloc", self._python, "counted")
+        at = -(-start // _SEGMENT) * _SEGMENT
+        while at < end:
+            size, live = self._segment(at)
+            if size:
+                yield at, min(at + size, end), owner
+                self.live[owner] += live
+            at += -(-size // _SEGMENT) * _SEGMENT or _SEGMENT
+
+    def _segment(self, at):
+        """Its size, and bytes in its live blocks; 0, 0 if none is there."""
+        if not self._present(at, at + PAGE)[0]:
+            return 0, 0
+        words = self.process.words_at(at, _SEGMENT_HEADER)
+        if len(words) < _SEGMENT_HEADER:
+            return 0, 0
+        size, used, cookie, slices, info, kind, entries, thread = words[4], *words[26:33]
+        fits = size == slices * _SLICE and 3 <= words[2] >> 32 <= 6
+        if not fits or kind & 0xFFFFFFFF > 1 or not 0 < info < entries <= _SLICES_MOST:
+            return 0, 0
+        live = self._live_in_segment(at, info, entries, kind & 0xFFFFFFFF == 0)
+        if live is None or self._cookie not in (None, cookie ^ at):
+            return 0, 0
+        self._cookie = cookie ^ at
+        return (size, live) if used or thread else (min(size, _SEGMENT), 0)
+
+    def _live_in_segment(self, at, info, entries, normal):
+        """None: what follows the header is no list of its pages. Blocks that another thread has
+        freed are live until the owner takes them back."""
+        live, number, each = 0, info, 12 if self._free_threaded else 10
+        words = self.process.words_at(at + 8 * _SEGMENT_HEADER, each * entries)
+        while number < entries and len(words) == each * entries:
+            slices = words[each * number] & 0xFFFFFFFF
+            used, block = words[each * number + 3] & 0xFFFFFFFF, words[each * number + 3] >> 32
+            if not slices or (normal and number + slices > entries):
+                return None
+            live += used * (slices * _SLICE if block >> 31 else block)
+            number += slices
+        return live if number >= entries else None
 
     def live_in_pools(self):
         """Bytes in live blocks of CPython's pools, without looking at anything else."""
