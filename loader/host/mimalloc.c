@@ -18,6 +18,7 @@
 #include "alloc/owner/hosted.h"
 #include "loader/foreign/asking.h"
 #include "loader/host/mimalloc_segments.h"
+#include "loader/host/mimalloc_trim.h"
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -176,58 +177,13 @@ static void hosted_describe(const void *ptr, struct hf_owner *owner)
     owner->block_size = size;
 }
 
-/* ---- giving back ---- */
-
-/* Adjoining ranges are one: an arena may be told in pieces. */
-struct range {
-    const char *start, *end;
-};
-
-static void trim_range(const void *start, size_t size, void *context)
-{
-    struct range *range = context;
-    if (start != range->end) {
-        if (range->start != range->end)
-            hf_mimalloc_segments_trim(range->start, (size_t)(range->end - range->start));
-        range->start = start;
-    }
-    range->end = (const char *)start + size;
-}
-
 static bool hosted_trim(void);
 static const struct hf_hosted hosted = {hosted_free, hosted_realloc, hosted_usable_size,
                                         hosted_describe, .trim = hosted_trim};
 
-/*
- * While the world is stopped, nobody calls mimalloc: every thread is detached or waits at a place
- * where it may. The calling thread may be any. That holds for one interpreter, because a stop is
- * one's own, and until CPython 3.14, because the RAW domain, which detached threads use, is
- * mimalloc's from 3.15 on.
- */
 static bool hosted_trim(void)
 {
-    const struct hf_cpython *cpython = hf_cpython();
-    const struct hf_cpython_interpreters *py = hf_cpython_interpreters();
-    struct range range = {NULL, NULL};
-    if (py == NULL || cpython->stop_world == NULL || cpython->start_world == NULL ||
-        !cpython->free_threaded || cpython->version > 0x30e || !cpython->is_initialized() ||
-        py->is_finalizing())
-        return false;
-    if (hf_cpython_attached(cpython))
-        (void)hf_mimalloc_segments_prove(cpython);
-    if (!hf_mimalloc_segments_known())
-        return false;
-    struct hf_py_interpreter *interpreter = py->interpreter_head();
-    cpython->stop_world(interpreter);
-    const bool alone = py->interpreter_head() == interpreter &&
-                       py->interpreter_next(interpreter) == NULL;
-    if (alone) {
-        hf_hosted_visit(&hosted, trim_range, &range);
-        hf_foreign_pages_visit(number, trim_range, &range);
-        trim_range(NULL, 0, &range);
-    }
-    cpython->start_world(interpreter);
-    return alone;
+    return hf_mimalloc_trim(&hosted, number);
 }
 
 /* ---- its mappings ---- */

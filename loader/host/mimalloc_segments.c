@@ -55,6 +55,8 @@ struct page {
     uint64_t free;
     uint32_t used;
     uint32_t block_size; /* 0: free slices */
+    uint64_t local_free, thread_free;
+    uint64_t heap; /* with two random keys in front in a debug build */
 };
 
 /* Bytes of an entry: with a GIL, free-threaded, and the latter in a debug build. */
@@ -155,11 +157,6 @@ bool hf_mimalloc_segments_prove(const struct hf_cpython *cpython)
             cookie = found;
             atomic_store_explicit(&page_size, page_sizes[i], memory_order_release);
         }
-    return hf_mimalloc_segments_known();
-}
-
-bool hf_mimalloc_segments_known(void)
-{
     return page_size != 0;
 }
 
@@ -238,45 +235,95 @@ void hf_mimalloc_segments_find(void (*found)(const void *start, size_t size))
     (void)hf_maps_each(find_in, &finding);
 }
 
-/* ---- trim ---- */
+/* ---- with the world stopped ---- */
 
-static void give_back(uintptr_t start, size_t size)
+/* Calls `each` for the runs of slices in a segment that are a page or free. */
+static void each_run(uintptr_t at, const struct segment *segment,
+                     void (*each)(uintptr_t start, const struct page *run, void *context),
+                     void *context)
 {
-    (void)madvise((void *)start, size, MADV_DONTNEED);
-}
-
-/* mimalloc relies on nothing that it finds in free slices, except that they may not be zero. */
-static void trim_segment(uintptr_t at, const struct segment *segment)
-{
-    struct page page;
-    for (size_t i = segment->info_slices; i < segment->entries; i += page.slices) {
-        if (!read_page(at, i, page_size, &page) || page.slices == 0 ||
-            page.slices > segment->entries - i)
+    struct page run;
+    for (size_t i = segment->info_slices; i < segment->entries; i += run.slices) {
+        if (!read_page(at, i, page_size, &run) || run.slices == 0)
             return;
-        if (page.block_size == 0)
-            give_back(at + i * SLICE, page.slices * SLICE);
+        each(at + i * SLICE, &run, context);
     }
 }
 
 /*
- * A live segment's header is where it begins, and a free one's may still be there, or what lay in a
- * huge block once. So an arena is read from its first segment on, and whatever lies in no live one
- * is free. Where arenas are not known as a whole, only live segments are looked into.
+ * Calls `each` for each segment in a range with what its header says; NULL: no live one is there. A
+ * live segment's header is where it begins; a free one's may still be there, or what lay in a huge
+ * block once. So an arena is read from its first segment on, and whatever lies in no live one is
+ * free. Where arenas are not known as a whole, only live segments count.
  */
+static void each_segment(const void *start, size_t size,
+                         void (*each)(uintptr_t at, const struct segment *segment, void *context),
+                         void *context)
+{
+    const uintptr_t end = (uintptr_t)start + size;
+    const bool whole = !arenas_differ() && segment_of(start) == (uintptr_t)start;
+    uintptr_t at = ((uintptr_t)start + HF_MIMALLOC_SEGMENT - 1) & -HF_MIMALLOC_SEGMENT;
+    struct segment segment;
+    for (; at < end && end - at >= HF_MIMALLOC_SEGMENT; at += HF_MIMALLOC_SEGMENT) {
+        const bool live =
+            read_segment(at, cookie, &segment) && (segment.thread != 0 || segment.used != 0);
+        if (live || whole)
+            each(at, live ? &segment : NULL, context);
+        if (live)
+            at += (segment.size - 1) & -HF_MIMALLOC_SEGMENT;
+    }
+}
+
+/* The word of a heap that has its thread: behind 129 pages for small sizes and 75 queues. */
+#define HEAP_THREAD 2848
+
+struct heaps {
+    void (*visit)(uintptr_t heap);
+    uint64_t thread;
+};
+
+static void visit_heap(uintptr_t start, const struct page *run, void *context)
+{
+    const struct heaps *all = context;
+    uint64_t thread = 0;
+    (void)start;
+    if (run->block_size != 0 && run->heap != 0 &&
+        hf_maps_read((const void *)(run->heap + HEAP_THREAD), &thread, sizeof thread) &&
+        thread == all->thread)
+        all->visit(run->heap);
+}
+
+static void visit_heaps(uintptr_t at, const struct segment *segment, void *context)
+{
+    struct heaps all = {*(void (**)(uintptr_t))context, 0};
+    if (segment == NULL || segment->thread == 0)
+        return;
+    all.thread = segment->thread;
+    each_run(at, segment, visit_heap, &all);
+}
+
+void hf_mimalloc_segments_heaps(const void *start, size_t size, void (*visit)(uintptr_t heap))
+{
+    each_segment(start, size, visit_heaps, &visit);
+}
+
+/* mimalloc relies on nothing that it finds in free slices, except that they may not be zero. */
+static void give_back(uintptr_t start, const struct page *run, void *context)
+{
+    (void)context;
+    if (run->block_size == 0)
+        (void)madvise((void *)start, run->slices * SLICE, MADV_DONTNEED);
+}
+
+static void trim(uintptr_t at, const struct segment *segment, void *context)
+{
+    if (segment == NULL)
+        (void)madvise((void *)at, HF_MIMALLOC_SEGMENT, MADV_DONTNEED);
+    else if (segment->kind == KIND_NORMAL)
+        each_run(at, segment, give_back, context);
+}
+
 void hf_mimalloc_segments_trim(const void *start, size_t size)
 {
-    const bool whole = !arenas_differ() && segment_of(start) == (uintptr_t)start;
-    const uintptr_t end = (uintptr_t)start + size;
-    uintptr_t at = (segment_of(start) + (whole ? 0 : HF_MIMALLOC_SEGMENT));
-    struct segment segment;
-    for (; end - at >= HF_MIMALLOC_SEGMENT && at < end; at += HF_MIMALLOC_SEGMENT) {
-        const bool live = read_segment(at, cookie, &segment) &&
-                          (segment.thread != 0 || segment.used != 0);
-        if (live && segment.kind == KIND_NORMAL)
-            trim_segment(at, &segment);
-        else if (live)
-            at += (segment.size - 1) & -HF_MIMALLOC_SEGMENT;
-        else if (whole)
-            give_back(at, HF_MIMALLOC_SEGMENT);
-    }
+    each_segment(start, size, trim, NULL);
 }

@@ -22,8 +22,6 @@
 /* Whether the layout is the known one. The calling thread is attached: it allocates a few blocks,
  * until the answer is yes. */
 bool hf_mimalloc_segments_prove(const struct hf_cpython *cpython);
-/* Whether it is, as far as that was asked. Any thread. */
-bool hf_mimalloc_segments_known(void);
 
 /* The block that holds an address of mimalloc's memory: its size, and its first byte; 0 if there is
  * none, or the layout is unknown. The block may be free. Never faults. Any thread. */
@@ -33,8 +31,12 @@ size_t hf_mimalloc_segments_block(const void *ptr, uintptr_t *first);
  * told of each range. The layout is known. */
 void hf_mimalloc_segments_find(void (*found)(const void *start, size_t size));
 
-/* Gives back to the system what nothing uses in a range of arenas and segments: memory between
- * blocks' pages, and segments that are free. Nobody may call mimalloc meanwhile. */
+/* The heaps that have pages in a range of arenas and segments, each once or more often. Nobody may
+ * call mimalloc meanwhile. */
+void hf_mimalloc_segments_heaps(const void *start, size_t size, void (*visit)(uintptr_t heap));
+
+/* Gives back to the system what nothing uses in such a range: memory between blocks' pages, and
+ * segments that are free. Nobody may call mimalloc meanwhile. */
 void hf_mimalloc_segments_trim(const void *start, size_t size);
 
 #endif
