@@ -124,17 +124,28 @@ static void hosted_free(void *ptr, const void *caller)
     errno = saved_errno;
 }
 
-static size_t hosted_usable_size(const void *ptr, const void *caller)
+/* The block that holds an address: as mimalloc sees it, and with what debug hooks put in front of it,
+ * if any. Returns its size, 0 if it is not known. */
+static size_t block_of(const void *ptr, uintptr_t *first, const struct prefix **prefix)
 {
-    (void)caller;
-    uintptr_t first = 0;
     const struct hf_cpython *cpython = hf_cpython();
-    const struct prefix *prefix = debug_hooks() ? prefix_of(ptr) : NULL;
-    if (prefix != NULL)
-        return size_in(prefix);
+    *prefix = NULL;
     if (hf_cpython_attached(cpython))
         (void)hf_mimalloc_segments_prove(cpython);
-    const size_t size = hf_mimalloc_segments_block(ptr, &first);
+    const size_t size = hf_mimalloc_segments_block(ptr, first);
+    if (size != 0 && debug_hooks())
+        *prefix = prefix_of((const struct prefix *)*first + 1);
+    return size;
+}
+
+static size_t hosted_usable_size(const void *ptr, const void *caller)
+{
+    uintptr_t first = 0;
+    const struct prefix *prefix;
+    const size_t size = block_of(ptr, &first, &prefix);
+    (void)caller;
+    if (prefix != NULL)
+        return size_in(prefix);
     return size != 0 ? size - ((uintptr_t)ptr - first) : 0;
 }
 
@@ -159,22 +170,17 @@ static void *hosted_realloc(void *ptr, size_t size, const void *caller)
 static void hosted_describe(const void *ptr, struct hf_owner *owner)
 {
     uintptr_t first = 0;
-    size_t size = hf_mimalloc_segments_block(ptr, &first);
-    const struct prefix *prefix = NULL;
-    if (debug_hooks())
-        prefix = size != 0 ? prefix_of((const struct prefix *)first + 1) : NULL;
+    const struct prefix *prefix;
+    const size_t size = block_of(ptr, &first, &prefix);
     owner->kind = HF_OWNER_ALLOCATOR;
     owner->allocator = "mimalloc";
     owner->object = hf_dynlink_name(hf_cpython()->map);
-    if (prefix != NULL) {
-        first += sizeof *prefix;
-        size = size_in(prefix);
-        owner->domain = prefix->letter == 'm' ? "mem" : "object";
-    }
     if (size == 0)
         return;
-    owner->block = (const void *)first;
-    owner->block_size = size;
+    owner->block = prefix != NULL ? (const void *)(prefix + 1) : (const void *)first;
+    owner->block_size = prefix != NULL ? size_in(prefix) : size;
+    if (prefix != NULL)
+        owner->domain = prefix->letter == 'm' ? "mem" : "object";
 }
 
 static bool hosted_trim(void);
@@ -195,11 +201,11 @@ static bool hosted_trim(void)
  */
 static bool is_its(const struct hf_mapping_call *call, bool *by_region)
 {
-    const size_t hinted_most = (size_t)1 << 30;
+    const size_t least = HF_MIMALLOC_SEGMENT / 2, hinted_most = (size_t)1 << 30;
     const int plain = MAP_PRIVATE | MAP_ANONYMOUS;
     const uintptr_t hint = (uintptr_t)call->address;
     if ((call->protection != PROT_NONE && call->protection != (PROT_READ | PROT_WRITE)) ||
-        call->file != -1 || call->offset != 0 || call->size < HF_MIMALLOC_SEGMENT)
+        call->file != -1 || call->offset != 0 || call->size < least)
         return false;
     if (hint != 0 ? (call->flags & ~MAP_NORESERVE) != plain || hint % HF_MIMALLOC_SEGMENT != 0
                   : call->flags != (plain | MAP_NORESERVE))

@@ -512,11 +512,9 @@ class Looking:
             self.pieces.append(Piece(start, end, owner))
 
     def _mapped_by(self, path):
-        if path == self._python and self._free_threaded:
-            return self._allocator("mimalloc", path)
         if re.search(r"/libhomefree[^/]*$", path):
             return self._allocator("homefree", None, "counted")
-        names = [] if path == self._libc else self.facts.allocators_in(path)
+        names = self.facts.allocators_in(path) if path not in (self._libc, self._python) else []
         return self._allocator(" or ".join(names) or None, path)
 
     def _points_to(self, sources, left, budget):
