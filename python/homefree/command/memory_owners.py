@@ -382,7 +382,8 @@ class Looking:
             at += -(-size // _SEGMENT) * _SEGMENT or _SEGMENT
 
     def _segment(self, at):
-        """Its size, and bytes in its live blocks; 0, 0 if none is there."""
+        """Its size, in an arena in whole segments, and bytes in its live blocks; 0, 0 if none is
+        there."""
         if not self._present(at, at + PAGE)[0]:
             return 0, 0
         words = self.process.words_at(at, _SEGMENT_HEADER)
@@ -396,6 +397,8 @@ class Looking:
         if live is None or self._cookie not in (None, cookie ^ at):
             return 0, 0
         self._cookie = cookie ^ at
+        if words[2] >> 32 == 6:  # in an arena
+            size = -(-size // _SEGMENT) * _SEGMENT
         return (size, live) if used or thread else (min(size, _SEGMENT), 0)
 
     def _live_in_segment(self, at, info, entries, normal):
