@@ -17,6 +17,7 @@
 #include "alloc/owner/foreign_pages.h"
 #include "alloc/owner/hosted.h"
 #include "loader/foreign/asking.h"
+#include "loader/host/domains.h"
 #include "loader/host/mimalloc_segments.h"
 #include "loader/host/mimalloc_trim.h"
 
@@ -110,13 +111,28 @@ static bool is_object(const char *call, const void *ptr, const void *caller)
     return debug && prefix->letter == 'o';
 }
 
+/* The allocator to call below homefree's own hook, which has passed the block on because it is no
+ * block of the heap ("full" mode, with a GIL); NULL: there is no hook, or others pass the block. */
+static const struct hf_py_allocator *below_hook(const void *ptr)
+{
+    uintptr_t first = 0;
+    const struct hf_py_allocator *previous = hf_domain_previous(HF_PY_OBJECT);
+    return previous != NULL && hf_mimalloc_segments_block(ptr, &first) != 0 &&
+                   first == (uintptr_t)ptr
+               ? previous
+               : NULL;
+}
+
 /* ---- the hosted allocator ---- */
 
 static void hosted_free(void *ptr, const void *caller)
 {
     int saved_errno = errno;
     if (may_call("free", ptr, caller)) {
-        if (is_object("free", ptr, caller))
+        const struct hf_py_allocator *below = below_hook(ptr);
+        if (below != NULL)
+            below->free(below->ctx, ptr);
+        else if (is_object("free", ptr, caller))
             hf_cpython()->object_free(ptr);
         else
             hf_cpython()->mem_free(ptr);
@@ -160,8 +176,11 @@ static void *hosted_realloc(void *ptr, size_t size, const void *caller)
         void *copy = hf_malloc(size);
         return copy == NULL ? NULL : memcpy(copy, ptr, size < usable ? size : usable);
     }
-    void *resized = is_object("realloc", ptr, caller) ? hf_cpython()->object_realloc(ptr, size)
-                                                      : hf_cpython()->mem_realloc(ptr, size);
+    const struct hf_py_allocator *below = below_hook(ptr);
+    void *resized = below != NULL ? below->realloc(below->ctx, ptr, size)
+                    : is_object("realloc", ptr, caller)
+                        ? hf_cpython()->object_realloc(ptr, size)
+                        : hf_cpython()->mem_realloc(ptr, size);
     if (resized == NULL)
         errno = ENOMEM;
     return resized;

@@ -70,13 +70,13 @@ def libc_heap() -> tuple[int, int] | None:
     return info.uordblks + info.hblkhd, info.fordblks
 
 
-def live_in_pools() -> int:
-    """Bytes in live blocks of CPython's pools; 0 where CPython has another allocator."""
+def live_in_python() -> int:
+    """Bytes in live blocks of CPython's pymalloc and mimalloc; 0 where it has another allocator."""
     from .command.memory_owners import Looking
     from .command.memory_process import Process
 
     with Process() as process:
-        return Looking(process, Facts()).live_in_pools()
+        return Looking(process, Facts()).live_in_python()
 
 
 def _of_others() -> dict[tuple[str, str], int]:

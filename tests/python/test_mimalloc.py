@@ -183,6 +183,7 @@ class Region(TestCase):
             "homefree.install(); free(mem_malloc(400) + 64)", "at the first byte of no block"
         )
 
+    @unittest.skipIf(sys.version_info < (3, 14), "no concurrent.interpreters")
     def test_interpreters(self):
         self.fine(
             f"""
@@ -429,6 +430,31 @@ class WithGil(TestCase):
                     assert churn() == 80000
                     """,
                     PYTHONMALLOC=allocator,
+                )
+
+    def test_full(self):
+        """Its blocks in the region come back to it past homefree's own hooks."""
+        preload = f"{homefree.get_library_dir()}/libhomefree-preload.so"
+        for allocator in ("mimalloc", "mimalloc_debug"):
+            with self.subTest(allocator=allocator):
+                self.fine(
+                    """
+                    early = [(n, f(n)) for n in (1, 500, 5000) for f in (mem_malloc, object_malloc)]
+                    lists = [[number] for number in range(1000)]
+                    homefree.install("full")
+                    assert all(owns(block) and its(block) for _, block in early)
+                    for _, block in early[:2]:
+                        free(realloc(block, 3000))
+                    object_free(early[3][1])
+                    mem_free(mem_realloc(early[2][1], 3000))
+                    mem_free(realloc(early[4][1], 300))
+                    for one in lists:
+                        one.extend(range(100))
+                    del lists, one
+                    assert kind(mem_malloc(10)) == "heap" and churn() == 80000
+                    """,
+                    PYTHONMALLOC=allocator,
+                    LD_PRELOAD=preload,
                 )
 
     def test_not_asked_for(self):

@@ -28,7 +28,9 @@ typedef void hf_trim_visitor(const struct hf_trimmed *trimmed, void *context);
  * Asks every allocator of the process to give back to the system what nobody uses: each known one
  * that lives in a loaded object, by a function of its own that any thread may call, then
  * homefree's page-locked memory (homefree/space.h; what devices have, hf_space_trim() gives back),
- * then homefree's heap, then libc (malloc_trim). What other threads have at hand in caches of their
+ * then homefree's heap, then libc (malloc_trim). The
+ * mimalloc of a free-threaded CPython 3.14 is collected while the threads of its one interpreter are
+ * stopped. What other threads have at hand in caches of their
  * own stays, but for homefree's heap: each of them gives back in its next call of malloc. Takes
  * from milliseconds to half a second, by how much there is to give, and whoever needs the memory
  * again takes page faults: for idle processes, and before something large begins.
@@ -41,7 +43,8 @@ typedef void hf_trim_visitor(const struct hf_trimmed *trimmed, void *context);
  *   -EAGAIN   a fork takes long, or is the caller's; libc and other allocators were asked
  *   -ENOTSUP  the heap is that of another version of libhomefree, which has no such function
  * Frees: nothing that anybody uses.
- * Threads: safe; takes the heap's locks, and each allocator its own.
+ * Threads: safe; takes the heap's locks, and each allocator its own. With a free-threaded CPython,
+ *   the caller holds no lock that Python code waits for.
  * Fork: safe for homefree and libc; in a child that was forked while other threads ran, each other
  *   allocator's own rules hold.
  * Signals: unsafe.

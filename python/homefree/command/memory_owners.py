@@ -415,12 +415,13 @@ class Looking:
             number += slices
         return live if number >= entries else None
 
-    def live_in_pools(self):
-        """Bytes in live blocks of CPython's pools, without looking at anything else."""
-        for mapping in self.process.mappings if self._pooled else ():
+    def live_in_python(self):
+        """Bytes in live blocks of CPython's pools and segments, without looking at anything else."""
+        for mapping in self.process.mappings:
             if mapping.rss and not mapping.path and "w" in mapping.mode:
-                for _ in self._pools(mapping.start, mapping.end):
-                    pass
+                for rule, there in ((self._pools, self._pooled), (self._segments, self._segmented)):
+                    for _ in rule(mapping.start, mapping.end) if there else ():
+                        pass
         return sum(self.live.values())
 
     def pool_at(self, address):

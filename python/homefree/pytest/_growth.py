@@ -20,7 +20,7 @@ import statistics
 import pytest
 
 from .. import _homefree
-from .._memory import libc_heap, live_in_pools, memory, memory_diff
+from .._memory import libc_heap, live_in_python, memory, memory_diff
 
 _UNITS = {"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 _MEAN = 16 << 10  # bytes of which one is sampled, so that stacks have names
@@ -57,7 +57,7 @@ def growth(live):
 def _live():
     gc.collect()
     libc = libc_heap()
-    return _homefree.stats()["allocated"] + (libc[0] if libc else 0) + live_in_pools()
+    return _homefree.stats()["allocated"] + (libc[0] if libc else 0) + live_in_python()
 
 
 def run(item, marker, body):
