@@ -113,7 +113,8 @@ static bool make_pool(void)
     const size_t most = (size_t)SLOTS_MAX * SLOT_PAGES * step;
     size_t size = hf_region.limit / REGION_SHARE;
     size = (size < most ? size : most) & -HF_HOSTED_GRANULE;
-    char *at = size != 0 ? hf_hosted_map(hosted, size, HF_HOSTED_GRANULE, PROT_READ | PROT_WRITE) : NULL;
+    char *at =
+        size != 0 ? hf_hosted_map(hosted, size, HF_HOSTED_GRANULE, PROT_READ | PROT_WRITE) : NULL;
     if (at == NULL)
         return false;
     *(volatile char *)at = 0;

@@ -4,8 +4,8 @@
  * CPython's mimalloc gets its memory, so that its blocks are told from others' by the range check.
  *
  * A routing pass that meets an interpreter calls hf_hosted_mappings_look(), which asks a higher
- * layer whether the object has such an allocator (loader/host/mimalloc.c). From then on the stubs of
- * mmap(2) and munmap(2) come here with the calls of that object's code. Where the region cannot
+ * layer whether the object has such an allocator (loader/host/mimalloc.c). From then on the stubs
+ * of mmap(2) and munmap(2) come here with the calls of that object's code. Where the region cannot
  * serve a call, the system does, and the pages are recorded as the allocator's.
  *
  * hosted_mappings.c owns the record of the one such object. The functions for stubs may be called
@@ -58,8 +58,8 @@ static inline bool hf_hosted_mappings_calls(const void *caller)
     return HF_UNLIKELY(code != NULL) && (uintptr_t)caller - code->start < code->end - code->start;
 }
 
-/* Makes a mapping for that code, if the call is the allocator's; NULL: it is not. MAP_FAILED as from
- * mmap(2). */
+/* Makes a mapping for that code, if the call is the allocator's; NULL: it is not. MAP_FAILED as
+ * from mmap(2). */
 void *hf_hosted_mappings_map(hf_mmap_function *real, const struct hf_mapping_call *call);
 
 /* Whether a range is of pages of the region that the allocator has. */

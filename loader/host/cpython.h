@@ -67,11 +67,11 @@ struct hf_py_interpreter;
       (void *, const char *, void (*)(struct hf_py_object *)))                                \
     F(release, Py_DecRef, void, (struct hf_py_object *))                                      \
     F(clear_error, PyErr_Clear, void, (void))
-#define HF_CPYTHON_LATER_FUNCTIONS(F)                                            \
-    F(gil_check, PyGILState_Check, int, (void))                                  \
-    F(current_thread, PyThreadState_GetUnchecked, struct hf_py_thread *, (void)) \
-    F(current_thread_old, _PyThreadState_UncheckedGet, struct hf_py_thread *, (void))         \
-    F(stop_world, _PyEval_StopTheWorld, void, (struct hf_py_interpreter *))                   \
+#define HF_CPYTHON_LATER_FUNCTIONS(F)                                                 \
+    F(gil_check, PyGILState_Check, int, (void))                                       \
+    F(current_thread, PyThreadState_GetUnchecked, struct hf_py_thread *, (void))      \
+    F(current_thread_old, _PyThreadState_UncheckedGet, struct hf_py_thread *, (void)) \
+    F(stop_world, _PyEval_StopTheWorld, void, (struct hf_py_interpreter *))           \
     F(start_world, _PyEval_StartTheWorld, void, (struct hf_py_interpreter *))
 
 /* PyStatus, which is returned by value. */

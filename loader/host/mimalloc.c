@@ -4,9 +4,9 @@
  * routing pass, and read without a lock. The functions of the hosted allocator may be called by any
  * thread at any time, also after the interpreter has ended.
  *
- * Blocks are freed by PyMem_Free() and PyObject_Free(), which need an attached thread: a detached one
- * would change pages that the collector is looking at. CPython exports no function of its mimalloc;
- * where a block begins is read from its pages (mimalloc_segments.h).
+ * Blocks are freed by PyMem_Free() and PyObject_Free(), which need an attached thread: a detached
+ * one would change pages that the collector is looking at. CPython exports no function of its
+ * mimalloc; where a block begins is read from its pages (mimalloc_segments.h).
  */
 #include "loader/host/mimalloc.h"
 
@@ -100,9 +100,8 @@ static bool is_object(const char *call, const void *ptr, const void *caller)
 {
     uintptr_t first = (uintptr_t)ptr;
     const bool debug = debug_hooks(), known = hf_mimalloc_segments_prove(hf_cpython());
-    const bool misplaced =
-        known && (hf_mimalloc_segments_block(ptr, &first) == 0 ||
-                  first + (debug ? sizeof(struct prefix) : 0) != (uintptr_t)ptr);
+    const bool misplaced = known && (hf_mimalloc_segments_block(ptr, &first) == 0 ||
+                                     first + (debug ? sizeof(struct prefix) : 0) != (uintptr_t)ptr);
     const struct prefix *prefix = debug && !misplaced ? prefix_of(ptr) : NULL;
     if (misplaced || (debug && prefix == NULL))
         die(call, ptr, caller,
@@ -140,8 +139,8 @@ static void hosted_free(void *ptr, const void *caller)
     errno = saved_errno;
 }
 
-/* The block that holds an address: as mimalloc sees it, and with what debug hooks put in front of it,
- * if any. Returns its size, 0 if it is not known. */
+/* The block that holds an address: as mimalloc sees it, and with what debug hooks put in front of
+ * it, if any. Returns its size, 0 if it is not known. */
 static size_t block_of(const void *ptr, uintptr_t *first, const struct prefix **prefix)
 {
     const struct hf_cpython *cpython = hf_cpython();
@@ -177,10 +176,9 @@ static void *hosted_realloc(void *ptr, size_t size, const void *caller)
         return copy == NULL ? NULL : memcpy(copy, ptr, size < usable ? size : usable);
     }
     const struct hf_py_allocator *below = below_hook(ptr);
-    void *resized = below != NULL ? below->realloc(below->ctx, ptr, size)
-                    : is_object("realloc", ptr, caller)
-                        ? hf_cpython()->object_realloc(ptr, size)
-                        : hf_cpython()->mem_realloc(ptr, size);
+    void *resized = below != NULL                       ? below->realloc(below->ctx, ptr, size)
+                    : is_object("realloc", ptr, caller) ? hf_cpython()->object_realloc(ptr, size)
+                                                        : hf_cpython()->mem_realloc(ptr, size);
     if (resized == NULL)
         errno = ENOMEM;
     return resized;
@@ -215,8 +213,8 @@ static bool hosted_trim(void)
 
 /*
  * Reads calls as mimalloc 2.1 makes them. It reserves arenas and large blocks, at an address of its
- * own choice, a multiple of a segment's size, which nobody else in CPython passes; or at none, where
- * that was in vain or the size is above 1 GiB. Smaller mappings hold its books.
+ * own choice, a multiple of a segment's size, which nobody else in CPython passes; or at none,
+ * where that was in vain or the size is above 1 GiB. Smaller mappings hold its books.
  */
 static bool is_its(const struct hf_mapping_call *call, bool *by_region)
 {

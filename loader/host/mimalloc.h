@@ -2,8 +2,8 @@
 /*
  * The mimalloc inside CPython 3.13 and later, as a hosted allocator of the region
  * (alloc/owner/hosted.h). In a free-threaded build the domains MEM and OBJ are its own, and it
- * cannot be replaced: the collector finds objects by walking through its pages, and other threads may
- * read an object that is being freed. With a GIL it has them under PYTHONMALLOC=mimalloc.
+ * cannot be replaced: the collector finds objects by walking through its pages, and other threads
+ * may read an object that is being freed. With a GIL it has them under PYTHONMALLOC=mimalloc.
  *
  * Its memory comes from the region: the calls by which it maps are served there
  * (foreign/hosted_mappings.h). What it had mapped before is found when the host is installed. A

@@ -72,9 +72,9 @@ static uintptr_t segment_of(const void *ptr)
 
 static bool read_segment(uintptr_t at, uint64_t with_cookie, struct segment *out)
 {
-    return hf_maps_read((const void *)at, out, sizeof *out) &&
-           (out->cookie ^ at) == with_cookie && out->size == out->slices * SLICE &&
-           out->entries <= SLICES_MOST && out->info_slices < out->entries;
+    return hf_maps_read((const void *)at, out, sizeof *out) && (out->cookie ^ at) == with_cookie &&
+           out->size == out->slices * SLICE && out->entries <= SLICES_MOST &&
+           out->info_slices < out->entries;
 }
 
 /* ---- blocks ---- */
@@ -143,7 +143,8 @@ static bool fits(const struct hf_cpython *cpython, size_t entry, uint64_t *with_
         if (i == 0 && hf_maps_read((const void *)segment_of(block), &segment, sizeof segment))
             *with_cookie = segment.cookie ^ segment_of(block);
         const size_t size = block_at((uintptr_t)block, entry, *with_cookie, &first);
-        right = size >= sizes[i / 2] && size <= sizes[i / 2] * 2 + SLICE && first == (uintptr_t)block;
+        right =
+            size >= sizes[i / 2] && size <= sizes[i / 2] * 2 + SLICE && first == (uintptr_t)block;
         bottom.free(bottom.ctx, block);
     }
     return right;

@@ -4,8 +4,8 @@
  * function of. mimalloc_segments.c owns what was found out about the running one.
  *
  * Known are mimalloc 2.1's segments as CPython 3.13 and 3.14 have them: 32 MiB, or more for one
- * huge block, at a multiple of 32 MiB; each begins with a header, in which the pages follow. Nothing
- * of it is believed before blocks that CPython hands out lie where it says
+ * huge block, at a multiple of 32 MiB; each begins with a header, in which the pages follow.
+ * Nothing of it is believed before blocks that CPython hands out lie where it says
  * (hf_mimalloc_segments_prove()). Segments lie in arenas of 1 GiB, which begin with the first one.
  */
 #ifndef HOMEFREE_LOADER_HOST_MIMALLOC_SEGMENTS_H

@@ -1,5 +1,5 @@
-/* Pages that the region lends to a hosted allocator, alone, with private symbols: they are zero, any
- * part of them can be taken back, and the rest stays as it is, also while the process forks. */
+/* Pages that the region lends to a hosted allocator, alone, with private symbols: they are zero,
+ * any part of them can be taken back, and the rest stays as it is, also while the process forks. */
 #include "alloc/base/libc_functions.h"
 #include "alloc/base/seal.h"
 #include "alloc/heap/fork_gate.h"

@@ -179,9 +179,7 @@ class Region(TestCase):
         )
 
     def test_not_a_block(self):
-        self.dies(
-            "homefree.install(); free(mem_malloc(400) + 64)", "at the first byte of no block"
-        )
+        self.dies("homefree.install(); free(mem_malloc(400) + 64)", "at the first byte of no block")
 
     @unittest.skipIf(sys.version_info < (3, 14), "no concurrent.interpreters")
     def test_interpreters(self):
@@ -360,7 +358,9 @@ class Trim(TestCase):
         )
 
 
-@unittest.skipUnless(support.FREE_THREADED and shutil.which("strip"), "no free-threaded CPython, no strip")
+@unittest.skipUnless(
+    support.FREE_THREADED and shutil.which("strip"), "no free-threaded CPython, no strip"
+)
 class Stripped(TestCase):
     def test_late_and_trim(self):
         """Without symbols the blocks are known all the same; trim() gives back what is free
@@ -410,7 +410,9 @@ class Stripped(TestCase):
         return python, directory
 
 
-@unittest.skipIf(support.FREE_THREADED or sys.version_info < (3, 13), "it has no mimalloc, or no GIL")
+@unittest.skipIf(
+    support.FREE_THREADED or sys.version_info < (3, 13), "it has no mimalloc, or no GIL"
+)
 class WithGil(TestCase):
     def test_asked_for(self):
         """PYTHONMALLOC=mimalloc: from the region, too, also with the debug hooks."""

@@ -57,8 +57,8 @@ struct hf_python_state {
  * block of pymalloc, or of a free-threaded CPython's mimalloc, the block goes to CPython, provided
  * that the calling thread is attached to the interpreter that owns it. After that interpreter has
  * ended the block is leaked; in all other cases the process ends with a message. The mimalloc gets
- * its memory from the region as soon as libhomefree is loaded; what it had before is known from this
- * call on.
+ * its memory from the region as soon as libhomefree is loaded; what it had before is known from
+ * this call on.
  *
  * A program that restarts CPython after Py_Finalize() must call this again: since 3.12 CPython
  * resets its allocators then.

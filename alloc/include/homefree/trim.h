@@ -29,11 +29,11 @@ typedef void hf_trim_visitor(const struct hf_trimmed *trimmed, void *context);
  * that lives in a loaded object, by a function of its own that any thread may call, then
  * homefree's page-locked memory (homefree/space.h; what devices have, hf_space_trim() gives back),
  * then homefree's heap, then libc (malloc_trim). The
- * mimalloc of a free-threaded CPython 3.14 is collected while the threads of its one interpreter are
- * stopped. What other threads have at hand in caches of their
- * own stays, but for homefree's heap: each of them gives back in its next call of malloc. Takes
- * from milliseconds to half a second, by how much there is to give, and whoever needs the memory
- * again takes page faults: for idle processes, and before something large begins.
+ * mimalloc of a free-threaded CPython 3.14 is collected while the threads of its one interpreter
+ * are stopped. What other threads have at hand in caches of their own stays, but for homefree's
+ * heap: each of them gives back in its next call of malloc. Takes from milliseconds to half a
+ * second, by how much there is to give, and whoever needs the memory again takes page faults: for
+ * idle processes, and before something large begins.
  *
  * Parameters:
  *   visit    in, optional: is told of each allocator

@@ -4,9 +4,9 @@
 Files, and what the kernel names, are known by their mappings. Anonymous memory is known by what
 lies in it, one rule after the other, the surest first: the heap's region; glibc's heaps, which
 begin with a header; the stacks of threads, below which a guard lies and in which the thread's
-record is; CPython's pools, and the segments of its mimalloc; glibc's mapped chunks; pages of which homefree saw an allocator map
-them; memory to which the data of a shared object points; and what lies beside pages of one
-allocator. What no rule knows is nobody's.
+record is; CPython's pools, and the segments of its mimalloc; glibc's mapped chunks; pages of which
+homefree saw an allocator map them; memory to which the data of a shared object points; and what
+lies beside pages of one allocator. What no rule knows is nobody's.
 
 Constraint: memory_process.py's. A header that contradicts itself is none, so a process that lies
 gets wrong rows and nothing worse.
@@ -35,8 +35,8 @@ _CHUNK_LEAST = 64 << 10
 _MISSED_MOST = 4096  # pages in which no chunk begins
 _POOL_HEADER = 48
 _GRANULE = 16  # of pymalloc's sizes
-# Of CPython's mimalloc (loader/host/mimalloc_segments.h): a segment, a slice of it, and the words of
-# its header, behind which an entry for each slice lies.
+# Of CPython's mimalloc (loader/host/mimalloc_segments.h): a segment, a slice of it, and the words
+# of its header, behind which an entry for each slice lies.
 _SEGMENT, _SLICE, _SEGMENT_HEADER, _SLICES_MOST = 32 << 20, 64 << 10, 33, 512
 _STACK_SIZES = 64 << 20, 16 << 20, 8 << 20, 4 << 20, 2 << 20, 1 << 20, 512 << 10, 256 << 10
 _RECORD_PAGES_MOST = 512  # resident ones in which a thread's record is looked for
@@ -416,7 +416,7 @@ class Looking:
         return live if number >= entries else None
 
     def live_in_python(self):
-        """Bytes in live blocks of CPython's pools and segments, without looking at anything else."""
+        """Bytes in live blocks of CPython's pools and segments: a look at nothing else."""
         for mapping in self.process.mappings:
             if mapping.rss and not mapping.path and "w" in mapping.mode:
                 for rule, there in ((self._pools, self._pooled), (self._segments, self._segmented)):
