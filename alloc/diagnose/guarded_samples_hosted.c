@@ -29,4 +29,4 @@ static void describe(const void *ptr, struct hf_owner *owner)
     owner->object = hf_dynlink_name(hf_dynlink_find(&hf_region));
 }
 
-const struct hf_hosted hf_guarded_hosted = {take_back, resize, measure, describe, false};
+const struct hf_hosted hf_guarded_hosted = {take_back, resize, measure, describe, false, NULL};

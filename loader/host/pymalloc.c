@@ -377,8 +377,8 @@ static void hosted_describe(const void *ptr, struct hf_owner *owner)
         owner->domain = place.letter == 'm' ? "mem" : "object";
 }
 
-static const struct hf_hosted hosted = {hosted_free, hosted_realloc, hosted_usable_size,
-                                        hosted_describe, false};
+static const struct hf_hosted hosted = {hosted_free,     hosted_realloc, hosted_usable_size,
+                                        hosted_describe, false,          NULL};
 
 /* Registers pymalloc for its arenas outside the region as well. The table of foreign pages records
  * their pages one by one, so no allocator needs to be queried. */

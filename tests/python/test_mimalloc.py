@@ -392,6 +392,7 @@ class Stripped(TestCase):
                     code,
                     LD_LIBRARY_PATH=str(library),
                     PYTHONHOME=sys.base_prefix,
+                    MIMALLOC_PURGE_DELAY="1000000",  # milliseconds
                 )
             finally:
                 sys.executable = before
