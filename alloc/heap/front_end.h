@@ -47,6 +47,10 @@ void hf_heap_start(void);
  * relocated: for another object's constructor that frees a pointer outside the region. */
 void hf_start_early(void);
 
+/* Looks whether libc keeps free what others could have, if the region has grown much since that was
+ * done (owner/libc_spare.h). Otherwise two loads. Inside the gate or outside, without a lock. */
+void hf_libc_spare_grown(void);
+
 /* Frees a pointer outside the region, NULL included. */
 void hf_free_foreign(void *ptr);
 

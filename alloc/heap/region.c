@@ -46,7 +46,7 @@ static struct hf_holes holes = {
     .fresh = first_holes,
     .fresh_end = first_holes + sizeof first_holes / sizeof *first_holes,
 };
-static size_t used;
+static atomic_size_t used; /* the lock's to write */
 static _Atomic(uintptr_t) reached; /* the highest end of what was ever taken; the lock's to write */
 /* What grows below the region, along with it: tables with some bytes for each part of it. */
 static struct table {
@@ -453,10 +453,7 @@ bool hf_region_move(char *to, size_t to_size, char *from, size_t size)
 
 size_t hf_region_used(void)
 {
-    pthread_mutex_lock(&lock);
-    size_t bytes = used;
-    pthread_mutex_unlock(&lock);
-    return bytes;
+    return atomic_load_explicit(&used, memory_order_relaxed);
 }
 
 bool hf_region_was_reached(const void *at)

@@ -62,7 +62,7 @@ bool hf_region_extend(char *start, size_t size, size_t more);
  * has moved them: each is a mapping. Any thread, without a lock. */
 bool hf_region_can_move(size_t size);
 
-/* Bytes of the region in use. */
+/* Bytes of the region in use. Any thread, without a lock. */
 size_t hf_region_used(void);
 
 /* Whether the heap ever mapped pages at an address of the region or above it: what lies beyond was

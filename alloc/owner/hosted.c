@@ -74,6 +74,7 @@ void *hf_hosted_map(const struct hf_hosted *hosted, size_t size, size_t alignmen
         (void)madvise(at, size, MADV_DODUMP);
     __atomic_store_n(&hf_hosted_who, map, __ATOMIC_RELEASE);
     write_map(at, size, number);
+    hf_libc_spare_grown();
     return at;
 }
 

@@ -76,6 +76,7 @@ void hf_tick(void)
     hf_large_trim();
     hf_spans_trim(false);
     hf_pages_settle();
+    hf_libc_spare_grown();
     if (HF_UNLIKELY(hf_resume_is_due()) && hf_local_own() != NULL) /* else it may hold a lock */
         hf_resume();
 }

@@ -5,32 +5,19 @@
  */
 #include "alloc/start/trim.h"
 
-#include "alloc/base/uncancelled.h"
+#include "alloc/base/resident.h"
 #include "alloc/heap/front_end.h"
 #include "alloc/owner/dispatch.h"
 #include "alloc/owner/foreign.h"
 #include "alloc/space/space_calls.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <malloc.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
-/* Bytes; 0 if /proc does not tell, or nobody wants to know. Allocates nothing. */
+/* 0 if nobody wants to know. */
 static uint64_t resident(hf_trim_visitor *visit)
 {
-    char text[128];
-    const int file =
-        visit != NULL ? hf_open_uncancelled("/proc/self/statm", O_RDONLY | O_CLOEXEC) : -1;
-    if (file < 0)
-        return 0;
-    const ssize_t length = hf_read_uncancelled(file, text, sizeof text - 1);
-    hf_close_uncancelled(file);
-    text[length > 0 ? length : 0] = '\0';
-    const char *second = strchr(text, ' ');
-    return second != NULL ? strtoull(second, NULL, 10) * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
+    return visit != NULL ? hf_resident() : 0;
 }
 
 static void tell(hf_trim_visitor *visit, void *context, struct hf_trimmed *trimmed)

@@ -11,13 +11,20 @@
 #include "alloc/base/satellite.h"
 #include "alloc/heap/instance.h"
 #include "alloc/heap/resume.h"
+#include "alloc/owner/libc_spare.h"
 #include "alloc/start/trim.h"
 #include "loader/record/live_state.h"
 
 #include <errno.h>
 
+static enum hf_look look(uint64_t quiet)
+{
+    hf_libc_spare_look();
+    return hf_heap_look(quiet);
+}
+
 static const struct hf_background_core core_functions = {
-    .look = hf_heap_look,
+    .look = look,
     .trim = hf_trim_here,
     .stats = hf_stats,
     .options = &hf_options,

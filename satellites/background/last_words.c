@@ -14,6 +14,7 @@
  */
 #include "satellites/background/last_words.h"
 
+#include "alloc/base/resident.h"
 #include "satellites/background/background_core.h"
 #include "satellites/background/proc_lines.h"
 
@@ -88,20 +89,15 @@ static void put_file(void)
 
 static void add_process(void)
 {
-    char name[32] = "?\n", pages[128] = "";
-    int file = open("/proc/self/comm", O_RDONLY | O_CLOEXEC);
+    char name[32] = "?\n";
+    const uint64_t resident = hf_resident();
+    const int file = open("/proc/self/comm", O_RDONLY | O_CLOEXEC);
     if (file >= 0 && read(file, name, sizeof name - 1) <= 0)
         name[0] = '\n';
     close(file);
     add("process %d %s", (int)getpid(), name);
-    file = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
-    if (file >= 0 && read(file, pages, sizeof pages - 1) > 0) {
-        const char *second = strchr(pages, ' ');
-        if (second != NULL)
-            add("resident %llu\n",
-                strtoull(second, NULL, 10) * (unsigned long long)sysconf(_SC_PAGESIZE));
-    }
-    close(file);
+    if (resident != 0)
+        add("resident %llu\n", (unsigned long long)resident);
 }
 
 static void add_head(const struct hf_cgroup_use *use)
