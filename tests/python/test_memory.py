@@ -117,6 +117,31 @@ for said in ("MiB resident", "libc", "code and data of shared objects", "page ta
 assert "\\033" not in text.getvalue()
 """)
 
+    def test_what_libc_keeps(self):
+        """What it has free below a live block is named with the remedy, and no longer once it has
+        gone back, though libc counts it as free all the same."""
+        self.memory("""
+import io
+libc = ctypes.CDLL(None)
+malloc = function(libc, "malloc", pointer, size_t)
+free = function(libc, "free", None, pointer)
+blocks = [malloc(60000) for _ in range(1000)]
+for block in blocks:
+    ctypes.memset(block, 1, 60000)
+for block in blocks[:-1]:
+    free(block)
+def told():
+    text = io.StringIO()
+    found = row(sums(homefree.memory(text)), "libc")
+    return " ".join(text.getvalue().split()), found
+text, found = told()
+assert "MiB free that it keeps" in text and "homefree.trim()" in text, text
+near(found["free"], 999 * 60000 / MIB - 1, 8)
+homefree.trim()
+text, found = told()
+assert "that it keeps" not in text, text
+""")
+
     def test_metrics(self):
         self.memory("""
 import stat, tempfile

@@ -11,18 +11,17 @@ Owns: what was found, as long as the object lives. One thread.
 import bisect
 from collections import namedtuple
 
+from . import libc_chunks
 from .memory_process import PAGE
 
 # start: the pointer that malloc returned; live: None if that is unknown.
 Block = namedtuple("Block", "start size live")
 
 _CHUNKS_MOST = 3_000_000
-_PIECE = 1 << 17  # words
-_ARENA = 64 << 20
+_ARENA = libc_chunks.ARENA
 # Words of glibc's struct malloc_state since 2.26: the fast bins, the top chunk, the empty bins'
 # links, the next arena, and the bytes it has.
 _FAST, _FASTS, _TOP, _BINS, _NEXT, _SYSTEM = 2, 10, 12, 14, 270, 273
-_STATE = 2200
 _LISTED_MOST = 100_000
 _MAPPED_MOST = 64 << 20  # bytes from the beginning of a block
 
@@ -109,10 +108,7 @@ class LibcHeap:
             if len(words) < 4:
                 return None
             top = self._core.word(words[0] + 8 * _TOP)
-            if words[0] // _ARENA * _ARENA == heap:
-                starts = [(words[0] + _STATE + 15 & ~15) + at for at in (0, 8)]
-            else:
-                starts = [heap + size for size in (32, 48, 64)]
+            starts = libc_chunks.starts(heap, words)
         for start in starts:
             chunks, end = self._walk(start, top or 0)
             if end is None:
@@ -136,23 +132,15 @@ class LibcHeap:
         mapping = self._core.mapping_at(start)
         if mapping is None:
             return [], None
-        chunks, at, base, words = [], start, 0, ()
-        while at < mapping.end and len(chunks) < _CHUNKS_MOST:
-            number = (at - base) // 8 + 1
-            if number >= len(words):
-                count = min(_PIECE, (mapping.end - at) // 8)
-                base, words, number = at, self._core.words_at(at, count), 1
-            if number >= len(words):
-                return chunks, None
-            word = words[number]
-            size = word & ~7
-            if size < 16 or size % 16 or size > mapping.end - at:
-                return chunks, at  # damaged; what comes before is not
-            chunks.append((at, size, word & 1))
-            if at == top or size == 16:  # the end, also of a part of it
-                return chunks, at + size
-            at += size
-        return chunks, at
+        chunks, end = [], start
+        for at, size, used in libc_chunks.walk(self._core.words_at, start, mapping.end):
+            if not size:  # damaged; what comes before is not
+                return chunks, at if size == 0 else None
+            chunks.append((at, size, used))
+            end = at + size
+            if at == top or size == 16 or len(chunks) == _CHUNKS_MOST:  # also of a part of it
+                break
+        return chunks, end
 
     def is_cached(self, address):
         """Whether a block is in a thread's cache: glibc puts a key behind its link."""
@@ -162,7 +150,7 @@ class LibcHeap:
         if any(key in words for _, _, words in self._data_words()):
             return key >= 1 << 32 and self._core.mapping_at(key) is None
         first = self._break.start + 16 if self._break is not None else None
-        return key in (first, key // _ARENA * _ARENA + (48 + _STATE + 15 & ~15) + 16)
+        return key in (first, key // _ARENA * _ARENA + (48 + libc_chunks.STATE + 15 & ~15) + 16)
 
     def _is_cached(self, start, end):
         if self.is_cached(start + 16):

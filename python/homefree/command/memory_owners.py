@@ -18,6 +18,7 @@ import bisect
 import collections
 import re
 
+from . import libc_chunks
 from .memory_process import PAGE
 
 # kind: "allocator", and then `name` is the allocator's and `object` where it lives; or what else it
@@ -30,7 +31,8 @@ UNKNOWN = Owner("unknown", None, None, "mapped")
 STACK = Owner("stack", None, None, "mapped")
 KERNEL = Owner("kernel", None, None, "mapped")
 
-_ARENA = 64 << 20  # glibc's HEAP_MAX_SIZE
+_ARENA = libc_chunks.ARENA
+_CHUNKS_MOST = 300_000  # that a look has time for
 _CHUNK_LEAST = 64 << 10
 _MISSED_MOST = 4096  # pages in which no chunk begins
 _POOL_HEADER = 48
@@ -85,11 +87,14 @@ class Facts:
 
 class Looking:
     """One look at one process. pieces: each page that may be resident, by address; live: bytes in
-    live blocks, by owner."""
+    live blocks, by owner; last_of_libc: those of the live block that lies at the end of glibc's
+    main heap, None where that is unknown."""
 
     def __init__(self, process, facts):
         self.process, self.facts = process, facts
         self.pieces, self.live = [], collections.Counter()
+        self.last_of_libc = None
+        self._heaps, self._mapped_chunks = [], 0  # glibc's, and bytes
         self._break = self._cookie = None
         self._find_objects()
 
@@ -159,6 +164,7 @@ class Looking:
             if owner is not None and mapping.path == "[heap]":  # others may use brk, too
                 left = self._apply([(mapping.start, mapping.end)], self._foreign)
                 self.pieces += [Piece(start, end, owner) for start, end in left]
+                self._note_break(mapping, before)
             elif owner is not None:
                 self.pieces.append(Piece(mapping.start, mapping.end, owner))
                 if owner.kind == "code" and "w" in mapping.mode and mapping.rss:
@@ -174,6 +180,7 @@ class Looking:
         for start, end, _, guard in runs:
             left += self._look_inside(start, end, guard)
         self._follow_pointers(left)
+        self._count_libc()
         self.pieces.sort()
 
     def _take_bss(self, mapping, holder):
@@ -241,6 +248,27 @@ class Looking:
             if chunk and self._libc is not None:
                 self._break = self._allocator("libc", self._libc)
         return self._break
+
+    def _note_break(self, mapping, before):
+        if self._heaps and before is not None and before.path == "[heap]":
+            self._heaps[0][1] = mapping.end
+        elif not self._heaps and self._break.name == "libc":
+            self._heaps.append([mapping.start, mapping.end, [mapping.start]])
+
+    def _count_libc(self):
+        """What is live in glibc's heaps, if these have not too many blocks for a look."""
+        live, left = self._mapped_chunks, _CHUNKS_MOST
+        for _, end, firsts in self._heaps:
+            sums = (libc_chunks.sums(self.process.words_at, first, end, left) for first in firsts)
+            found = next(filter(None, sums), None)
+            if found is None:
+                return
+            live += found.live
+            left -= found.chunks
+            if len(firsts) == 1:
+                self.last_of_libc = found.last
+        if self._libc is not None:
+            self.live[self._allocator("libc", self._libc)] = live
 
     # ---- anonymous memory ----------------------------------------------------------------------
 
@@ -315,6 +343,7 @@ class Looking:
             _, previous, size, writable = words
             fits = PAGE <= size <= writable <= _ARENA and size % PAGE == 0 == writable % PAGE
             if fits and at + size <= end and previous % _ARENA == 0:
+                self._heaps.append([at, at + size, libc_chunks.starts(at, words)])
                 yield at, min(at + writable, end), self._allocator("libc", self._libc)
 
     @staticmethod
@@ -466,6 +495,7 @@ class Looking:
             size = words[1] & ~7 if len(words) == 2 else 0
             mapped = size and words[0] == 0 and words[1] & 7 == 2 and size % PAGE == 0
             if mapped and _CHUNK_LEAST <= size <= end - at:
+                self._mapped_chunks += size
                 yield at, at + size, owner
                 at += size
             else:

@@ -54,7 +54,7 @@ def _resident(process, pieces):
     return sums
 
 
-def _row(owner, resident, live, free, books):
+def _row(owner, resident, live, free, books, last):
     return {
         "allocator": owner.name,
         "object": owner.object,
@@ -63,6 +63,7 @@ def _row(owner, resident, live, free, books):
         "live": live,
         "free": free,
         "books": books,
+        "last": last,
         "how": owner.how if live is None else "counted",
     }
 
@@ -72,16 +73,18 @@ def _rows(sums, looking, facts, libc):
     for owner, resident in sums.items():
         if owner.kind != "allocator":
             continue
-        live, free, books = looking.live.get(owner), None, None
+        live, free, books, last = looking.live.get(owner), None, None, None
         if owner.name == "homefree":
             live, books = facts.live, facts.books
-        elif owner.name == "libc" and libc is not None:
-            live, free = libc
+        elif owner.name == "libc":
+            last = looking.last_of_libc
+            if libc is not None:
+                live, free = libc
         elif live is None:
             live = facts.live_in(owner.name, owner.object)
         if live is not None and free is None:
             free = max(0, resident - live - (books or 0))
-        rows.append(_row(owner, resident, live, free, books))
+        rows.append(_row(owner, resident, live, free, books, last))
     return sorted(rows, key=lambda row: -row["resident"])
 
 

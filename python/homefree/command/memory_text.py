@@ -92,14 +92,27 @@ def _notes(document):
             "owner, and what is live is unknown. Root may read it."
         )
     for row in document["rows"]:
-        free = row["free"]
-        if free is not None and free > _FREE_LEAST and free > _FREE_SHARE * resident:
-            yield f"{size(free)} of {title(row)} is free; homefree.trim() gives such memory back."
+        # What libc has given back, it counts as free all the same.
+        free = min(row["free"] or 0, row["resident"] - (row["live"] or 0))
+        if free > _FREE_LEAST and free > _FREE_SHARE * resident:
+            yield _of_free(row, free)
     unknown = 1 - document["attributed"]
     if unknown > 0.05:
         yield f"{100 * unknown:.1f} % of it is nobody's that is known."
     if document["swapped"]:
         yield f"{size(document['swapped'])} more is swapped out."
+
+
+def _of_free(row, free):
+    """What to know of much free memory."""
+    if row["allocator"] != "libc":
+        return f"{size(free)} of {title(row)} is free; homefree.trim() gives such memory back."
+    why = f", a live block of {size(row['last'])} at its top" if row["last"] else ""
+    return (
+        f"libc: {size(free)} free that it keeps{why}; only callers of its malloc can use it. "
+        "homefree.trim() and 'homefree trim --pid' give it back, and homefree.install() does once "
+        "others need as much (with background=True, whoever they are)."
+    )
 
 
 # ---- the table -------------------------------------------------------------------------------

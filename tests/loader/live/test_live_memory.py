@@ -83,6 +83,31 @@ print("ready", os.getpid(), flush=True)
 sys.stdin.read()
 """
 
+# Has freed what lies below one live block of libc's, and a thread has some in an arena of its own.
+STRANDED = """
+import ctypes, os, sys, threading
+libc = ctypes.CDLL(None)
+libc.malloc.restype, libc.free.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
+def take(count):
+    blocks = [libc.malloc(ctypes.c_size_t(60000)) for _ in range(count)]
+    for block in blocks:
+        ctypes.memset(block, 1, 60000)
+    return blocks
+kept = []
+def work():
+    kept.extend(take(100))
+    for block in kept[:50]:
+        libc.free(block)
+thread = threading.Thread(target=work)
+thread.start()
+thread.join()
+*blocks, top = take(1000)
+for block in blocks:
+    libc.free(block)
+print("ready", os.getpid(), flush=True)
+sys.stdin.read()
+"""
+
 # Takes a MiB, again and again when it is told to.
 GROWER = """
 import os, sys, time
@@ -233,6 +258,19 @@ class Memory(Looking):
         words = [sys.executable, "-c", source, where, str(target.pid)]
         done = subprocess.run(words, capture_output=True, text=True)
         self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(target.end(), 0)
+
+    def test_what_libc_keeps(self):
+        """What is live and what is free in its heaps is counted, and why it stays is said."""
+        target = self.run_target(sys.executable, "-c", STRANDED)
+        libc = self.allocator(self.memory(target.pid), "libc")
+        self.assertEqual((libc["how"], libc["last"]), ("counted", 60016))
+        self.near(libc["live"], 50 * 60000 / MIB, 4)
+        self.near(libc["free"], 1045 * 60000 / MIB, 4)
+        done = self.command("memory", "--pid", target.pid)
+        said = " ".join(done.stdout.split())
+        self.assertRegex(said, r"libc: [56]\d\.\d MiB free that it keeps, a live block of 58\.6 KiB at")
+        self.assertIn("homefree trim --pid", said)
         self.assertEqual(target.end(), 0)
 
     def test_growth(self):

@@ -1,0 +1,57 @@
+"""Programs that grow in a free-threaded CPython, and with install() in any: what libc keeps free
+goes back, so that a process has little more than what lives (tests/bench/python/growing.py).
+"""
+
+import json
+import os
+import subprocess
+import sys
+import unittest
+from pathlib import Path
+
+import support
+
+BENCH = Path(support.__file__).resolve().parents[1] / "bench/python"
+MIB = 200
+PROGRAM = """
+import sys
+sys.path.insert(0, {bench!r})
+import growing, homefree, time
+homefree.install({how})
+kept, live = growing.stranded({mib} << 20)
+until = time.monotonic() + 20
+while True:
+    settled = growing.status("VmRSS")
+    if settled < {mib} * 1.2 + 40 or time.monotonic() > until:
+        break
+    {meanwhile}
+assert {mib} * 0.8 < live >> 20 < settled < {mib} * 1.2 + 40, (live >> 20, settled)
+"""
+
+
+class Growth(support.TestCase):
+    def settles(self, how, meanwhile):
+        code = PROGRAM.format(bench=str(BENCH), how=how, mib=MIB, meanwhile=meanwhile)
+        self.fine(code)
+
+    @support.without_gil
+    def test_by_install_alone(self):
+        """Objects above 512 bytes come from the heap, whose growth is noticed."""
+        self.settles("", "pass")
+
+    def test_by_the_thread(self):
+        """It sees whatever takes memory; nothing is needed of the program."""
+        self.settles("background=True", "time.sleep(0.05)")
+
+    def test_in_a_process_on_the_heap(self):
+        """Nothing is stranded: what is freed goes back."""
+        words = [sys.executable, "-m", "homefree", "run", "--", sys.executable]
+        program = [str(BENCH / "growing.py"), "stranded", "stock", str(MIB), "0"]
+        done = subprocess.run([*words, *program], env=os.environ, capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        found = json.loads(done.stdout)
+        self.assertLess(found["settled"], found["live"] * 1.2 + 60, found)
+
+
+if __name__ == "__main__":
+    support.main()
