@@ -34,6 +34,7 @@ struct askable {
     atomic_size_t count;
 };
 static struct askable private_ones, serving_ones;
+bool hf_foreign_asks; /* of the private ones, or in deep mode */
 
 /* Deep mode: see hf_foreign_begin_deep(). Setting `deep` publishes what is stored before it. */
 static const void *serving; /* the object that defines hf_libc()'s free */
@@ -96,6 +97,8 @@ void hf_foreign_publish(unsigned number, const struct hf_foreign_allocator *allo
     struct askable *list = allocator->serves != HF_SERVES_NOTHING ? &serving_ones : &private_ones;
     /* A reader that sees the new count before the number reads 0, and so asks no allocator. */
     list->numbers[atomic_fetch_add(&list->count, 1)] = (uint8_t)number;
+    if (list == &private_ones)
+        __atomic_store_n(&hf_foreign_asks, true, __ATOMIC_RELEASE);
 }
 
 const struct hf_foreign_allocator *hf_foreign_at(unsigned number)
@@ -337,6 +340,7 @@ void hf_foreign_begin_deep(const struct hf_foreign_allocator *libc_functions,
     hf_seal_close(&seal);
     serving = serving_map;
     atomic_store_explicit(&deep, true, memory_order_release);
+    __atomic_store_n(&hf_foreign_asks, true, __ATOMIC_RELEASE);
 }
 
 bool hf_foreign_is_deep(void)

@@ -33,6 +33,7 @@
 
 #include "alloc/base/live_tables.h"
 #include "alloc/heap/internal.h"
+#include "alloc/owner/foreign_pages.h"
 #include "alloc/owner/hosted.h"
 #include "alloc/owner/rtree.h"
 
@@ -137,6 +138,16 @@ const struct hf_foreign_allocator *hf_foreign_in(const void *map);
 static inline bool hf_foreign_lives_in(const void *map)
 {
     return hf_foreign_in(map) != NULL;
+}
+
+/* Whether a pointer may be a foreign allocator's, for a call whose original is libc's: false, and
+ * quick, where its page is nobody's and nobody need be asked. Lock-free. */
+extern bool hf_foreign_asks
+    __attribute__((visibility("hidden"))); /* atomic; stays once it is set */
+static inline bool hf_foreign_may_own(const void *ptr)
+{
+    return __atomic_load_n(&hf_foreign_asks, __ATOMIC_RELAXED) ||
+           hf_foreign_pages_id(ptr) != HF_FOREIGN_PAGES_UNKNOWN;
 }
 
 /* The object that defines a function which GOT slots point to. */

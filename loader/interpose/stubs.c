@@ -173,6 +173,8 @@ INLINE void release(enum hf_routed function, size_t index, release_function *hea
 INLINE void ask_release(enum hf_routed function, size_t index, void *ptr, size_t second,
                         size_t third)
 {
+    if (is_libcs(function, index) && HF_LIKELY(!hf_foreign_may_own(ptr)))
+        return release_to_libc(function, index, ptr);
     const struct hf_foreign_allocator *owner = OWNER_INSTEAD(function, index, ptr);
     if (owner != NULL)
         hf_foreign_call_free(owner, ptr, CALLER);
@@ -227,6 +229,8 @@ INLINE void *resize(enum hf_routed function, size_t index, resize_function *heap
 INLINE void *ask_resize(enum hf_routed function, size_t index, void *ptr, size_t second,
                         size_t third)
 {
+    if (is_libcs(function, index) && HF_LIKELY(!hf_foreign_may_own(ptr)))
+        return resize_by_libc(function, index, ptr, second);
     const struct hf_foreign_allocator *owner = OWNER_INSTEAD(function, index, ptr);
     if (owner != NULL) {
         size_t size = second;
