@@ -54,8 +54,8 @@ def install(
     loaded yet, it is set up when it is imported; install() does not import it.
 
     background: whether a thread gives back what the heap does not use once the process is idle, and
-    answers `homefree trim --pid`. It also starts with HOMEFREE_CONF=background:on. Fork: the child
-    has its own as soon as its heap needs memory.
+    what libc keeps free while the process grows; and answers `homefree trim --pid`. It also starts
+    with HOMEFREE_CONF=background:on. Fork: the child has its own as soon as its heap needs memory.
 
     Returns an Installed(python, numpy), which describes the present state. A second call adds what
     is missing and never undoes anything. Existing blocks keep their allocator.

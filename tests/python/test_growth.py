@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import unittest
 from pathlib import Path
 
 import support

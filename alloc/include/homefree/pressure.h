@@ -18,7 +18,8 @@ extern "C" {
 /*
  * Starts the thread, unless it runs. It blocks all signals and is named "homefree". It looks once
  * a second, or twice while the heap is in use: a process that has taken no slow path of the heap
- * for a while has its unused memory given back. A child of fork(2) starts it again when its heap
+ * for a while has its unused memory given back, and what libc has kept free while the process grew
+ * goes back, too. A child of fork(2) starts it again when its heap
  * first takes a slow path.
  *
  * Result: 0 or a negative errno.

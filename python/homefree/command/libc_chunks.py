@@ -15,8 +15,8 @@ ARENA = 64 << 20  # HEAP_MAX_SIZE: where a heap begins that is not the main aren
 STATE = 2200  # bytes of struct malloc_state since 2.26
 _HEAD_WORDS, _PIECE = 2, 1 << 17
 
-# Bytes in live chunks, in free ones, and in the live one below what is free at the end; and how many
-# chunks there are.
+# Bytes in live chunks, in free ones, and in the live one below what is free at the end; and how
+# many chunks there are.
 Sums = namedtuple("Sums", "live free last chunks")
 
 

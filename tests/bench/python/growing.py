@@ -109,9 +109,12 @@ def orphans(size):
     """Workers that live on make objects, which the main thread drops (CPython's issue 145615)."""
     from concurrent.futures import ThreadPoolExecutor
 
+    def make(_):
+        return [bytearray(64) for _ in range(size // 20 // 20 // 150)]
+
     with ThreadPoolExecutor(THREADS) as pool:
         for _ in range(20):
-            made = pool.map(lambda _: [bytearray(64) for _ in range(size // 20 // 20 // 150)], range(20))
+            made = list(pool.map(make, range(20)))
             del made
             gc.collect()
         return [], 0

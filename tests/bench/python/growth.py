@@ -2,7 +2,7 @@
 """How much memory programs take that grow in a free-threaded CPython, and what is left once they
 are idle: without homefree, with a GIL, with install(), and under `homefree run`.
 
-    growth.py --package DIR --command FILE --python FILE [--gil FILE] [--only NAME,...] [--mib N]
+    growth.py --package DIR --command FILE [--python FILE] [--gil FILE] [--only NAME,...] [--mib N]
 
 growing.py has the programs. Each is a process of its own, and the ways take turns. A figure is the
 median of MiB resident; what the interpreter had at its start is left out. "live" is what the
@@ -11,11 +11,12 @@ program holds. Prints a table, or with --json a document.
 
 import argparse
 import json
-import os
 import statistics
 import subprocess
 import sys
 from pathlib import Path
+
+import two_pythons
 
 PROGRAMS = Path(__file__).resolve().parent / "growing.py"
 NAMES = "stranded", "ending", "handed", "dicts", "orphans", "cycles"
@@ -26,15 +27,13 @@ WAYS = {
     "background": "background",
     "run": "stock",
 }
-TUNING = ("PYTHON", "LD_", "MALLOC_", "HOMEFREE_", "GLIBC_")
 WANTED = 1.2  # settled / live, of what is stranded
 
 
 def sample(options, way, name):
     """The figures of one process, in MiB."""
-    environment = {key: value for key, value in os.environ.items() if not key.startswith(TUNING)}
-    environment.update(PYTHONPATH=str(options.package), PYTHONDONTWRITEBYTECODE="1")
     python = options.gil if way == "GIL" else options.python
+    environment = two_pythons.environment(options, python)
     command = [python, PROGRAMS, name, WAYS[way], str(options.mib), str(options.settle)]
     if way == "run":
         command = [options.command, "run", "--", *command]
@@ -58,22 +57,18 @@ def table(seen, ways):
         for way in ways:
             row = seen["stranded"][way]
             ratio = row["settled"] / row["live"]
-            said = "" if WAYS[way] == "stock" and way != "run" else (": missed", ": ok")[ratio <= WANTED]
-            print(f"stranded, {way}: {ratio:.2f} of what is live{said}")
+            said = "ok" if ratio <= WANTED else "missed"
+            print(f"stranded, {way}: {ratio:.2f} of what is live: {said}")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--package", type=Path, required=True, help="directory with homefree/")
-    parser.add_argument("--command", type=Path, required=True, help="the command homefree")
-    parser.add_argument("--python", type=Path, required=True, help="a free-threaded CPython")
-    parser.add_argument("--gil", type=Path, help="one with a GIL, of the same version")
+    two_pythons.add_options(parser)
     parser.add_argument("--only", default=",".join(NAMES), help="programs (%(default)s)")
-    parser.add_argument("--mib", type=int, default=2048, help="of work (%(default)s)")
+    parser.add_argument("--mib", type=int, default=1536, help="of work (%(default)s)")
     parser.add_argument("--settle", type=float, default=5, help="idle seconds (%(default)s)")
-    parser.add_argument("--rounds", type=int, default=3, help="of each (%(default)s)")
-    parser.add_argument("--json", action="store_true", help="a JSON document instead of the table")
-    options = parser.parse_args()
+    parser.add_argument("--rounds", type=int, default=1, help="of each (%(default)s)")
+    options = two_pythons.parse(parser)
     ways = [way for way in WAYS if way != "GIL" or options.gil]
     seen = {}
     for name in options.only.split(","):

@@ -2,7 +2,7 @@
 """How Python's threads scale with homefree: a free-threaded CPython as it is, with install() and
 under `homefree run`, and the same version with a GIL.
 
-    scaling.py --package DIR --command FILE --python FILE [--gil FILE] [--only WORK,...] [--json]
+    scaling.py --package DIR --command FILE [--python FILE] [--gil FILE] [--only WORK,...] [--json]
 
 thread_works.py has the works. Each sample is a fresh process that divides a fixed amount of work
 among its threads; a round is one sample of each way, every other round backwards. A figure is the
@@ -14,18 +14,17 @@ resident. Exit status 1 only if something could not be measured.
 import argparse
 import json
 import math
-import os
 import statistics
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
+import two_pythons
 from thread_works import WORKS
 
 HERE = Path(__file__).resolve().parent
 WAYS = {"stock": "stock", "install()": "install", "run": "stock", "GIL": "stock"}
-TUNING = ("PYTHON", "LD_", "MALLOC_", "HOMEFREE_", "GLIBC_")
 WANTED = {"install()": 1.00, "run": 1.00}  # the geometric mean of time, and of peaks
 NEEDS_NUMPY = ("numpy_arrays", "numpy_large")
 FIGURES = "wall", "cpu", "peak"
@@ -35,14 +34,7 @@ class Unmeasurable(Exception):
     pass
 
 
-def run(command, path=()):
-    environment = {key: value for key, value in os.environ.items() if not key.startswith(TUNING)}
-    environment.update(
-        PYTHONHASHSEED="1",
-        PYTHONPATH=os.pathsep.join(map(str, path)),
-        PYTHONDONTWRITEBYTECODE="1",
-        OPENBLAS_NUM_THREADS="1",
-    )
+def run(command, environment=None):
     done = subprocess.run(
         [*map(str, command)], env=environment, capture_output=True, text=True, timeout=600
     )
@@ -78,7 +70,7 @@ class Bench:
         command = [python, HERE / "thread_works.py", WAYS[way], name, threads, loops]
         if way == "run":
             command = [self.options.command, "run", "--", *command]
-        out = run(command, [self.built[python], self.options.package])
+        out = run(command, two_pythons.environment(self.options, python, self.built[python]))
         return dict(zip(FIGURES, map(float, out.split())))
 
     def measure(self):
@@ -128,17 +120,13 @@ def print_table(seen, options, ways):
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--package", type=Path, required=True, help="directory with homefree/")
-    parser.add_argument("--command", type=Path, required=True, help="the command homefree")
-    parser.add_argument("--python", type=Path, required=True, help="a free-threaded CPython")
-    parser.add_argument("--gil", type=Path, help="one with a GIL, of the same version")
+    two_pythons.add_options(parser)
     parser.add_argument("--only", default=",".join(WORKS), help="works (%(default)s)")
     parser.add_argument("--threads", default="1,2,4,8", help="how many (%(default)s)")
     parser.add_argument("--rounds", type=int, default=3, help="samples of each (%(default)s)")
     parser.add_argument("--scale", type=float, default=1, help="of the work (%(default)s)")
     parser.add_argument("--by", choices=FIGURES[:2], default="wall", help="time (%(default)s)")
-    parser.add_argument("--json", action="store_true", help="a JSON document instead of the table")
-    options = parser.parse_args()
+    options = two_pythons.parse(parser)
     options.works = options.only.split(",")
     options.threads = [*map(int, options.threads.split(","))]
     unknown = set(options.works) - set(WORKS)
@@ -151,7 +139,8 @@ def main():
     options = arguments()
     try:
         try:
-            run([options.python, "-c", "import numpy"])
+            environment = two_pythons.environment(options, options.python)
+            run([options.python, "-c", "import numpy"], environment)
         except Unmeasurable:
             print(f"skipped: {options.python} has no NumPy", file=sys.stderr)
             options.works = [name for name in options.works if name not in NEEDS_NUMPY]

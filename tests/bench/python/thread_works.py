@@ -98,7 +98,11 @@ def main():
         homefree.install()
     make = WORKS[name][2]
     began, wrong = [], []
-    ready = threading.Barrier(count, lambda: began.extend((time.perf_counter(), time.process_time())))
+
+    def begin():
+        began.extend((time.perf_counter(), time.process_time()))
+
+    ready = threading.Barrier(count, begin)
 
     def run(number):
         try:

@@ -270,7 +270,9 @@ class Memory(Looking):
         self.near(libc["free"], 1045 * 60000 / MIB, 4)
         done = self.command("memory", "--pid", target.pid)
         said = " ".join(done.stdout.split())
-        self.assertRegex(said, r"libc: [56]\d\.\d MiB free that it keeps, a live block of 58\.6 KiB at")
+        self.assertRegex(
+            said, r"libc: \d\d\.\d MiB free that it keeps, a live block of 58\.6 KiB at"
+        )
         self.assertIn("homefree trim --pid", said)
         self.assertEqual(target.end(), 0)
 
