@@ -46,7 +46,7 @@ static struct hf_holes holes = {
     .fresh = first_holes,
     .fresh_end = first_holes + sizeof first_holes / sizeof *first_holes,
 };
-static atomic_size_t used; /* the lock's to write */
+static atomic_size_t used;         /* the lock's to write */
 static _Atomic(uintptr_t) reached; /* the highest end of what was ever taken; the lock's to write */
 /* What grows below the region, along with it: tables with some bytes for each part of it. */
 static struct table {
