@@ -7,8 +7,10 @@
  * Constraint: CPython's allocator is a structure of five words, which other threads read while it
  * is written. Every mixture of old and new words must therefore work. It does for three reasons: a
  * hook ignores its context, so the old context can stay in place; a hook accepts any pointer; and
- * when an old function receives a block of the heap, the free() and realloc() that it calls are
- * routed. For the same reasons a hook is never removed.
+ * when an old function of RAW receives a block of the heap, the free() and realloc() that it calls
+ * are routed. One of MEM receives none, also in a free-threaded build: free and realloc are written
+ * first, so whoever knows of a block that the hook has allocated sees them, too. For the same
+ * reasons a hook is never removed.
  *
  * CPython names its allocators (_testinternalcapi.pymem_getallocatorsname()) by comparing the five
  * words of each domain with those of its own. Whoever else's functions are in one of the domains,

@@ -41,16 +41,26 @@ static int install_domains(const struct hf_cpython *cpython, enum hf_python_mode
 {
     int error = hf_domain_install(cpython, HF_PY_RAW);
     hf_mimalloc_install(cpython);
-    if (error != 0 || cpython->free_threaded)
-        return error;
-    hf_pymalloc_install(cpython);
-    if (wanted == HF_PYTHON_FULL) {
+    if (!cpython->free_threaded && error == 0)
+        hf_pymalloc_install(cpython);
+    if (wanted == HF_PYTHON_FULL && error == 0)
         error = hf_domain_install(cpython, HF_PY_MEM);
-        if (error == 0)
-            error = hf_domain_install(cpython, HF_PY_OBJECT);
+    if (wanted == HF_PYTHON_FULL && error == 0 && !cpython->free_threaded) {
+        error = hf_domain_install(cpython, HF_PY_OBJECT);
         hf_pymalloc_set_objects(hf_domain_previous(HF_PY_OBJECT));
     }
     return error;
+}
+
+/* Whether the domain MEM may leave CPython's mimalloc. In a free-threaded build its documentation
+ * forbids it, and its code, up to 3.14, does not mind: the collector walks through the pages of
+ * objects alone, what other threads may still be reading of an array is freed after they have passed
+ * a quiescent state, by whatever PyMem_Free() is, and mimalloc itself keeps no page of MEM for
+ * readers (page_use_qsbr). Objects must stay: the collector finds them by their pages, and other
+ * threads may read one that was freed. */
+static bool mem_may_move(const struct hf_cpython *cpython)
+{
+    return !cpython->free_threaded || cpython->version <= 0x30e;
 }
 
 static int install_python(const struct hf_cpython *cpython, enum hf_python_mode wanted,
@@ -59,8 +69,10 @@ static int install_python(const struct hf_cpython *cpython, enum hf_python_mode 
     lock_host(cpython);
     /* A mode that is already higher stays in force. */
     int error = wanted > HF_PYTHON_OFF ? install_domains(cpython, wanted) : 0;
+    if (wanted == HF_PYTHON_ARENA && cpython->free_threaded)
+        wanted = HF_PYTHON_RAW;
     if (error == 0 && wanted > mode)
-        mode = cpython->free_threaded ? HF_PYTHON_RAW : wanted;
+        mode = wanted;
     *now = mode;
     pthread_mutex_unlock(&lock);
     return error;
@@ -85,10 +97,7 @@ static int install(const struct hf_python_options *options, struct hf_python_sta
     /* CPython passes some RAW memory to libc's free(), which must be routed to the heap. */
     if (!hf_options.route)
         return -EPERM;
-    /* In a free-threaded build, the collector finds all objects by walking through the pages of
-     * CPython's mimalloc, and other threads may read an object that is being freed, so only its
-     * mimalloc may hold them. CPython's documentation requires it for MEM too. */
-    if (cpython->free_threaded && wanted.python == HF_PYTHON_FULL)
+    if (wanted.python == HF_PYTHON_FULL && !mem_may_move(cpython))
         return -ENOSYS;
     bool running = cpython->is_initialized() != 0;
     if (running && !hf_cpython_attached(cpython))

@@ -47,8 +47,8 @@ def install(
     python: "arena" puts the RAW domain on the heap and takes pymalloc's arenas from homefree's
     address range, so small objects stay as fast as they were; "full" puts the domains RAW, MEM and
     OBJ on the heap, including small objects; "off" changes none of them. A free-threaded CPython
-    must keep its own allocator for MEM and OBJ: "arena" puts the RAW domain on the heap there, and
-    the result says "raw"; "full" is refused.
+    must keep its own allocator for objects: there, "arena" puts the RAW domain on the heap, and the
+    result says "raw"; "full" adds MEM, the memory of lists and dictionaries, up to CPython 3.14.
 
     numpy: whether NumPy's arrays allocate from the heap too, in every thread. If NumPy is not
     loaded yet, it is set up when it is imported; install() does not import it.

@@ -5,9 +5,9 @@
  * caller's; the process dies later, in another place.
  *
  * The stable ABI has no functions for it, so they are looked up in the CPython that runs. State:
- * where a thread state has its thread's number, found once. Called by attached threads, which
- * nothing here detaches; so no other thread of the interpreter runs, and none of them ends,
- * meanwhile.
+ * where a thread state has its thread's number, found once. Called by attached threads. No other
+ * thread of the interpreter runs, and none of them ends, meanwhile: with a GIL because nothing here
+ * detaches the caller, without one because the world is stopped.
  */
 #include "python/native/crossing.h"
 #include "python/native/module_parts.h"
@@ -16,6 +16,7 @@
 #include <link.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -61,18 +62,47 @@ struct walking {
     PyThreadState *(*first)(PyInterpreterState *interpreter);
     PyThreadState *(*next)(PyThreadState *thread);
     PyObject *(*frame_of)(PyThreadState *thread);
+    void (*stop_others)(PyInterpreterState *interpreter);
+    void (*start_others)(PyInterpreterState *interpreter);
 };
 
 static struct walking functions;
 
+#ifdef Py_GIL_DISABLED
+static void find_stop(void)
+{
+    functions.stop_others =
+        (void (*)(PyInterpreterState *))homefree_function_of_cpython("_PyEval_StopTheWorld");
+    functions.start_others =
+        (void (*)(PyInterpreterState *))homefree_function_of_cpython("_PyEval_StartTheWorld");
+}
+#else
+static void keep_gil(PyInterpreterState *interpreter)
+{
+    (void)interpreter;
+}
+
+static void find_stop(void)
+{
+    functions.stop_others = functions.start_others = keep_gil;
+}
+#endif
+
 static void find_functions(void)
 {
+    find_stop();
     functions.first = (PyThreadState * (*)(PyInterpreterState *))
         homefree_function_of_cpython("PyInterpreterState_ThreadHead");
     functions.next =
         (PyThreadState * (*)(PyThreadState *)) homefree_function_of_cpython("PyThreadState_Next");
     functions.frame_of =
         (PyObject * (*)(PyThreadState *)) homefree_function_of_cpython("PyThreadState_GetFrame");
+}
+
+static bool are_found(const struct walking *with)
+{
+    return with->first != NULL && with->next != NULL && with->frame_of != NULL &&
+           with->stop_others != NULL && with->start_others != NULL;
 }
 
 static int add_frame(PyObject *frames, unsigned long number, PyObject *frame)
@@ -91,20 +121,22 @@ static PyObject *own_frames(PyObject *module, PyObject *unused)
     (void)module;
     (void)unused;
     pthread_once(&once, find_functions);
-    if (at == 0 || with->first == NULL || with->next == NULL || with->frame_of == NULL)
+    if (at == 0 || !are_found(with))
         Py_RETURN_NONE;
     PyObject *frames = PyDict_New();
-    for (PyThreadState *thread = frames != NULL ? with->first(PyInterpreterState_Get()) : NULL;
-         thread != NULL; thread = with->next(thread)) {
+    PyInterpreterState *interpreter = PyInterpreterState_Get();
+    int error = frames != NULL ? 0 : -1;
+    with->stop_others(interpreter);
+    for (PyThreadState *thread = with->first(interpreter); error == 0 && thread != NULL;
+         thread = with->next(thread)) {
         const unsigned long number = ((const unsigned long *)thread)[at];
         PyObject *frame = number != 0 ? with->frame_of(thread) : NULL;
-        const int error = frame != NULL ? add_frame(frames, number, frame) : 0;
+        error = frame != NULL ? add_frame(frames, number, frame) : 0;
         Py_XDECREF(frame);
-        if (error != 0) {
-            Py_DECREF(frames);
-            return NULL;
-        }
     }
+    with->start_others(interpreter);
+    if (error != 0)
+        Py_CLEAR(frames);
     return frames;
 }
 

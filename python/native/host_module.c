@@ -154,9 +154,8 @@ static PyObject *failed(int error)
     case -ENOSYS:
         PyErr_SetString(
             PyExc_RuntimeError,
-            "install(): python='full' is not possible in a free-threaded CPython, whose "
-            "collector finds only the objects of CPython's own allocator; use "
-            "install(), which serves the RAW domain");
+            "install(): whether python='full' is possible in a free-threaded CPython newer than "
+            "3.14 is not known to this homefree; use install(), which serves the RAW domain");
         return NULL;
     case -ENOTSUP:
         PyErr_SetString(PyExc_RuntimeError,

@@ -23,11 +23,12 @@
 static const char limit_name[] = "homefree.limit";
 
 struct record {
-    struct hf_limit *limit;
-    PyObject *told; /* told(asked, waits); the GIL guards it; NULL once the capsule is gone */
+    struct hf_limit *limit; /* atomic; NULL once it has ended */
+    PyObject *told;         /* told(asked, waits), or NULL; who drops the record last drops it */
     PyInterpreterState *interpreter;
     unsigned references; /* atomic */
     bool pending;        /* atomic */
+    bool gone;           /* atomic: the capsule */
     uint64_t asked;      /* atomic: of the pending call */
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -52,10 +53,12 @@ static void make_lock(struct record *record)
     pthread_condattr_destroy(&clock);
 }
 
+/* Whoever may be the last holder is attached. */
 static void drop(struct record *record)
 {
     if (__atomic_sub_fetch(&record->references, 1, __ATOMIC_ACQ_REL) != 0)
         return;
+    Py_XDECREF(record->told);
     pthread_cond_destroy(&record->changed);
     pthread_mutex_destroy(&record->lock);
     free(record);
@@ -66,13 +69,8 @@ static void drop(struct record *record)
 /* waits: the allocation waits for what comes of it. */
 static int tell(const struct record *record, uint64_t asked, bool waits)
 {
-    if (record->told == NULL)
-        return 0;
-    PyObject *told = record->told;
-    Py_INCREF(told);
-    PyObject *result =
-        PyObject_CallFunction(told, "KO", (unsigned long long)asked, waits ? Py_True : Py_False);
-    Py_DECREF(told);
+    PyObject *result = PyObject_CallFunction(record->told, "KO", (unsigned long long)asked,
+                                             waits ? Py_True : Py_False);
     Py_XDECREF(result);
     return result != NULL ? 0 : -1;
 }
@@ -81,7 +79,9 @@ static int tell_later(void *argument)
 {
     struct record *record = argument;
     __atomic_store_n(&record->pending, false, __ATOMIC_RELEASE);
-    const int result = tell(record, __atomic_load_n(&record->asked, __ATOMIC_RELAXED), false);
+    const int result = __atomic_load_n(&record->gone, __ATOMIC_ACQUIRE)
+                           ? 0
+                           : tell(record, __atomic_load_n(&record->asked, __ATOMIC_RELAXED), false);
     drop(record);
     return result;
 }
@@ -160,13 +160,19 @@ static void end_capsule(PyObject *capsule)
     if (record == NULL)
         return;
     (void)end_limit(record);
-    Py_CLEAR(record->told);
+    __atomic_store_n(&record->gone, true, __ATOMIC_RELEASE);
     drop(record);
 }
 
 static struct record *record_of(PyObject *capsule)
 {
     return PyCapsule_GetPointer(capsule, limit_name);
+}
+
+/* NULL, or one that another thread ends meanwhile, which its functions refuse. */
+static struct hf_limit *limit_of(const struct record *record)
+{
+    return __atomic_load_n(&record->limit, __ATOMIC_ACQUIRE);
 }
 
 static PyObject *limit_begin(PyObject *module, PyObject *arguments)
@@ -194,6 +200,7 @@ static PyObject *limit_begin(PyObject *module, PyObject *arguments)
     record->interpreter = PyInterpreterState_Get();
     options.name = name;
     if (told != Py_None) {
+        Py_INCREF(told);
         record->told = told;
         options.callback = reached;
         options.context = record;
@@ -205,11 +212,9 @@ static PyObject *limit_begin(PyObject *module, PyObject *arguments)
         drop(record);
         return failed(error);
     }
-    Py_XINCREF(record->told);
     PyObject *capsule = PyCapsule_New(record, limit_name, end_capsule);
     if (capsule == NULL) {
         (void)end_limit(record);
-        Py_CLEAR(record->told);
         drop(record);
     }
     return capsule;
@@ -227,7 +232,7 @@ static PyObject *limit_add(PyObject *module, PyObject *arguments)
     if (record == NULL)
         return NULL;
     Py_BEGIN_ALLOW_THREADS
-    error = hf_limit_add(record->limit, path);
+    error = hf_limit_add(limit_of(record), path);
     Py_END_ALLOW_THREADS
     if (error != 0)
         return failed(error);
@@ -244,7 +249,7 @@ static PyObject *limit_set(PyObject *module, PyObject *arguments)
     const struct record *record = record_of(capsule);
     if (record == NULL)
         return NULL;
-    const int error = hf_limit_set(record->limit, bytes);
+    const int error = hf_limit_set(limit_of(record), bytes);
     if (error != 0)
         return failed(error);
     Py_RETURN_NONE;
@@ -265,7 +270,7 @@ static PyObject *limit_read(PyObject *module, PyObject *capsule)
     const struct record *record = record_of(capsule);
     if (record == NULL)
         return NULL;
-    const int error = hf_limit_read(record->limit, &state);
+    const int error = hf_limit_read(limit_of(record), &state);
     return error != 0 ? failed(error) : as_tuple(&state);
 }
 

@@ -3,6 +3,7 @@ heap, and sends blocks of CPython's mimalloc home; its functions run in several 
 modules that need the GIL are not run without it.
 """
 
+import importlib.util
 import shutil
 import subprocess
 import sys
@@ -61,6 +62,7 @@ PyMODINIT_FUNC PyInit_NAME(void)
     return PyModuleDef_Init(&definition);
 }
 """
+NUMPY_LACKS = None if importlib.util.find_spec("numpy") else "no NumPy"
 SUFFIX = sysconfig.get_config_var("EXT_SUFFIX")
 
 # Six threads call a function until each has done so often enough.
@@ -116,12 +118,6 @@ class Build(support.TestCase):
         self.fine(
             """
             assert homefree.install("off").python == "off"
-            try:
-                homefree.install("full")
-            except RuntimeError as error:
-                assert "free-threaded" in str(error) and "use install()" in str(error), error
-            else:
-                raise AssertionError("full")
             assert kind(raw_malloc(40)) != "heap"
             assert homefree.install().python == homefree.install("arena").python == "raw"
             assert kind(raw_malloc(40)) == "heap" and churn() == 80000
@@ -189,7 +185,138 @@ class Mimalloc(support.TestCase):
         )
 
 
+class Full(support.TestCase):
+    """install("full"): RAW and MEM are the heap's, and objects CPython's."""
+
+    def test_domains(self):
+        for allocator in ("", "debug"):
+            with self.subTest(allocator=allocator):
+                self.fine(
+                    """
+                    sizes = 0, 1, 40, 512, 513, 100000
+                    functions = raw_malloc, mem_malloc, object_malloc
+                    before = [[f(n) for f in functions] for n in sizes]
+                    lists = [[i] * (i % 90) for i in range(5000)]
+                    homefree.install()
+                    state = homefree.install("full")
+                    assert state.python == "full" == homefree.install("arena").python, state
+                    after = [[f(n) for f in functions] for n in sizes]
+                    assert {kind(a[0]) for a in after} == {kind(a[1]) for a in after} == {"heap"}
+                    assert {owner_of(a[2]).allocator for a in after} == {"mimalloc"}
+                    for raw, mem, one in before + after:
+                        raw_free(raw_realloc(raw_realloc(raw, 3000), 1))
+                        mem_free(mem_realloc(mem_realloc(mem, 3000), 0))
+                        object_free(one)
+                    for i in lists:
+                        i.extend(range(200))
+                    del lists
+                    assert churn() == 80000 and owner_of([]).allocator == "mimalloc"
+                    homefree.uninstall()
+                    assert owner_of(mem_malloc(40)).allocator == "mimalloc" and churn() == 80000
+                    """,
+                    PYTHONMALLOC=allocator,
+                )
+
+    def test_detached(self):
+        """A block of the heap needs no interpreter."""
+        self.fine(
+            """
+            homefree.install("full")
+            free_bare(realloc_bare(mem_malloc(40), 4000))
+            """
+        )
+
+    def test_arrays_that_others_read(self):
+        """Lists, dictionaries and objects' attributes change in some threads, are read without a
+        lock in others, and end in whichever; the collector, install() and uninstall() come in
+        between."""
+        self.fine(
+            TOGETHER
+            + """
+import gc, random
+class Thing:
+    pass
+shared, table, things = [0] * 50, {i: i for i in range(50)}, [Thing() for _ in range(8)]
+def work(i):
+    global shared, table
+    thing = things[i % 8]
+    for n in range(60):
+        shared.append(n)
+        shared[n % 40] = [n]
+        table[f"{i}.{n}"] = [n]
+        setattr(thing, f"name{(i + n) % 40}", n)
+        thing.__dict__.pop(f"name{n % 40}", None)
+        try:
+            shared[n], table.get(f"{i}.{n - 1}"), getattr(thing, "name7", None)
+            sum(1 for _ in shared), list(table), vars(thing).copy()
+        except (IndexError, RuntimeError):  # it changed meanwhile
+            pass
+    if len(shared) > 2000:
+        shared, table = [0] * 50, {i: i for i in range(50)}
+    if i % 10 == 0:
+        gc.collect()
+    if i % 7 == 0:
+        homefree.uninstall()
+    if i % 7 == 3:
+        assert homefree.install("full").python in ("full", "off")
+homefree.install("full")
+together(work, 100)
+"""
+        )
+
+    def test_collector(self):
+        """It finds every object, and none that is not one, while arrays come from the heap."""
+        self.fine(
+            TOGETHER
+            + """
+import gc, weakref
+homefree.install("full")
+class Node:
+    pass
+kept = []
+def work(i):
+    ring = [Node() for _ in range(50)]
+    for one, next in zip(ring, ring[1:] + ring[:1]):
+        one.next, one.list, one.table = next, [ring], {one: ring}
+    kept.append(weakref.ref(ring[0]))
+    if i % 10 == 0:
+        gc.collect()
+        assert all(gc.is_tracked(one) for one in ring)
+together(work, 50)
+gc.collect()
+assert len(kept) == 300 and not [1 for one in kept if one() is not None]
+assert not [1 for one in gc.get_objects() if type(one) is Node]
+"""
+        )
+
+
 class Threads(support.TestCase):
+    def test_blocks_of_other_threads(self):
+        """A block goes from thread to thread, is resized there, and is freed where nobody made
+        it."""
+        for mode in ("arena", "full"):
+            with self.subTest(mode=mode):
+                self.fine(
+                    TOGETHER
+                    + f"""
+import queue
+homefree.install({mode!r})
+blocks = queue.SimpleQueue()
+def work(i):
+    for make, grow, end in (raw_malloc, raw_realloc, raw_free), (mem_malloc, mem_realloc, mem_free):
+        for size in (1, 40, 700, 5000, 70000):
+            block = make(size + i % 50)
+            ctypes.memset(block, size % 251, size)
+            blocks.put((block, size, grow, end))
+        for _ in range(5):
+            block, size, grow, end = blocks.get()
+            block = grow(block, size * 2)
+            assert ctypes.string_at(block, size) == bytes([size % 251]) * size
+            (end if i % 2 else free)(block)
+together(work, 300)
+"""
+                )
+
     def test_blocks(self):
         self.fine(
             TOGETHER
@@ -292,6 +419,102 @@ assert not sys._is_gil_enabled()
 homefree.install()
 together(lambda i: run(CODE), 3)
 '''
+        )
+
+
+class Python(support.TestCase):
+    """State of the package that is Python's."""
+
+    def test_frames_of_threads_that_end(self):
+        self.fine(
+            TOGETHER
+            + """
+from homefree.interpreters import prepare
+prepare()
+assert sys._current_frames.__self__ is homefree._homefree
+def work(i):
+    short = threading.Thread(target=lambda: [number for number in range(100)])
+    short.start()
+    frames = sys._current_frames()
+    assert frames[threading.get_ident()] is sys._getframe()
+    assert all(frame.f_code.co_name and frame.f_lineno != 0 for frame in frames.values())
+    short.join()
+together(work, 100)
+"""
+        )
+
+    def test_replica_that_two_threads_use_first(self):
+        self.fine(
+            """
+            from homefree.interpreters import Replica
+            from homefree.interpreters._replica import object_of
+            both = threading.Barrier(2)
+            class Made:
+                def __reduce__(self):
+                    return make, ()
+            def make():
+                both.wait()
+                return Made()
+            found = []
+            replica = Replica(Made())
+            threads = [threading.Thread(target=lambda: found.append(object_of(replica)))
+                       for _ in range(2)]
+            for thread in threads: thread.start()
+            for thread in threads: thread.join()
+            assert found[0] is found[1] is object_of(replica)
+            """
+        )
+
+    def test_hooks_that_come_and_go(self):
+        self.fine(
+            TOGETHER
+            + """
+import importlib.machinery, importlib.util
+all_of_them = homefree.import_hook(adopt=False, refuse=False)
+found = [importlib.util.find_spec(name) for name in ("_json", "_bisect", "_heapq", "_csv", "_random")]
+found = [one for one in found if isinstance(one.loader, importlib.machinery.ExtensionFileLoader)]
+assert found
+def work(i):
+    if i % 2:
+        homefree.import_hook(["_json"]).remove()
+    else:
+        all_of_them._covered.discard(found[0].name)
+        importlib.util.module_from_spec(importlib.util.find_spec(found[0].name))
+        assert found[0].name in all_of_them._covered
+together(work, 1)
+"""
+        )
+
+    @unittest.skipIf(NUMPY_LACKS, NUMPY_LACKS)
+    def test_arrays_of_other_threads(self):
+        """Arrays are made, resized, shared and freed by different threads, while NumPy's handler is
+        taken and left."""
+        self.fine(
+            TOGETHER
+            + """
+import queue, numpy
+from homefree.interpreters import share
+homefree.install()
+arrays = queue.SimpleQueue()
+def work(i):
+    made = numpy.arange(i * 7 % 5000) + i
+    message = share(made)
+    arrays.put((i, made, message))
+    del made, message
+    number, array, message = arrays.get()
+    again = message.open()
+    size = number * 7 % 5000
+    assert len(array) == len(again) == size
+    assert (array == again).all() and (size == 0 or array[-1] == number + size - 1)
+    del message
+    array.resize(size + 100, refcheck=False)
+    assert size == 0 or again[-1] == array[size - 1]
+    if i % 10 == 0:
+        homefree.uninstall()
+    if i % 10 == 5:
+        homefree.install()
+together(work, 200)
+"""
         )
 
 

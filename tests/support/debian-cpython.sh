@@ -5,9 +5,11 @@
 # usage: tests/support/debian-cpython.sh [--headers] VERSION [DIRECTORY]
 #
 # --headers    installs the C headers alone, which takes a minute; prints the directory of Python.h
-# VERSION   3.13t or 3.14t (free-threaded), 3.13, 3.14
+# VERSION   3.13t, 3.14t or 3.15t (free-threaded), 3.13, 3.14, 3.15; with -tsan behind it, as in
+# 3.14t-tsan, it is built with ThreadSanitizer, and without its own tests
 # DIRECTORY    where it is installed: unless said otherwise, VERSION below $HOMEFREE_PYTHONS, or
-# below homefree/pythons in the cache directory ($XDG_CACHE_HOME, ~/.cache). The tests look there.
+# below homefree/pythons in the cache directory ($XDG_CACHE_HOME, ~/.cache). The tests look there. One
+# with ThreadSanitizer is beside that, in pythons-tsan: tests/long/thread_sanitizer.py alone wants it.
 #
 # HOMEFREE_CPYTHON_SOURCE   a directory with the source of that version, which is used instead
 #
@@ -34,16 +36,18 @@ if [ "${1-}" = --headers ]; then
     shift
 fi
 case ${1-} in
-3.13 | 3.13t) suites='trixie' ;;
-3.14 | 3.14t) suites='sid forky' ;;
+3.13 | 3.13t | 3.13*-tsan) suites='trixie' ;;
+3.14 | 3.14t | 3.14*-tsan) suites='sid forky' ;;
+3.15 | 3.15t | 3.15*-tsan) suites='sid experimental' ;;
 *)
-    echo "usage: tests/support/debian-cpython.sh [--headers] 3.13|3.13t|3.14|3.14t [DIRECTORY]" >&2
+    echo "usage: tests/support/debian-cpython.sh [--headers] 3.13|3.14|3.15[t][-tsan] [DIRECTORY]" >&2
     exit 2
     ;;
 esac
-version=$1
+version=${1%-tsan}
+sanitizer=${1#"$version"}
 plain=${version%t}
-directory=${2-${HOMEFREE_PYTHONS-${XDG_CACHE_HOME-$HOME/.cache}/homefree/pythons}/$version}
+directory=${2-${HOMEFREE_PYTHONS-${XDG_CACHE_HOME-$HOME/.cache}/homefree/pythons}$sanitizer/$version}
 case $directory in
 /*) ;;
 *) directory=$PWD/$directory ;;
@@ -66,13 +70,22 @@ if [ -z "$source" ]; then
         sh "$here/debian-source.sh" --unpatched "python$plain" "$source" "$suite" 2>"$work/log" && break
     done
     # A mirror may be behind its own list: then the version that was there when this was written.
-    [ -d "$source" ] || [ "$plain" != 3.14 ] || [ ! -x /usr/lib/apt/apt-helper ] || {
+    case $plain in
+    3.14)
         archive=python3.14_3.14.6.orig.tar.xz
+        sum=143b1dddefaec3bd2e21e3b839b34a2b7fb9842272883c576420d605e9f30c63
+        ;;
+    3.15)
+        archive=python3.15_3.15.0~rc2.orig.tar.xz
+        sum=8d93af5eaaaea5adfd41bd786a7ba3f03f2ad1ab57c6a65e0b963deab91d5ad7
+        ;;
+    *) archive= ;;
+    esac
+    [ -d "$source" ] || [ -z "$archive" ] || [ ! -x /usr/lib/apt/apt-helper ] || {
         site=$(apt-get indextargets --format '$(SITE)' 'Created-By: Packages' |
             grep '/debian/*$' | head -n 1)
         /usr/lib/apt/apt-helper -o APT::Sandbox::User=root download-file \
-            "$site/pool/main/p/python3.14/$archive" "$work/$archive" \
-            SHA256:143b1dddefaec3bd2e21e3b839b34a2b7fb9842272883c576420d605e9f30c63 \
+            "$site/pool/main/p/python$plain/$archive" "$work/$archive" "SHA256:$sum" \
             >>"$work/log" 2>&1 && mkdir "$source" &&
             tar -xf "$work/$archive" -C "$source" --strip-components=1
     }
@@ -87,16 +100,22 @@ fi
 echo "debian-cpython: building $what of CPython $version" >&2
 mkdir "$work/build"
 cd "$work/build"
-free=
-[ "$version" = "$plain" ] || free=--disable-gil
+how=
+[ "$version" = "$plain" ] || how=--disable-gil
+compiled=
+if [ -n "$sanitizer" ]; then
+    how="$how --with-thread-sanitizer --disable-test-modules"
+    compiled=-l # of directories below, nothing: that takes it minutes
+    export OPT='-O1 -g1 -fwrapv -DNDEBUG' TSAN_OPTIONS=report_bugs=0
+fi
 build() {
     # shellcheck disable=SC2086
     LDFLAGS_NODIST="-Wl,-rpath,$directory/lib" \
-        "$source/configure" --prefix="$directory" --enable-shared $free --without-ensurepip || return
+        "$source/configure" --prefix="$directory" --enable-shared $how --without-ensurepip || return
     if [ "$what" = headers ]; then
         make inclinstall
     else
-        nice -n 5 make -j"$(nproc)" && make install
+        nice -n 5 make -j"$(nproc)" && make install ${compiled:+COMPILEALL_OPTS="$compiled"}
     fi
 }
 if ! build >"$work/log" 2>&1; then
@@ -107,6 +126,8 @@ if [ "$what" = headers ]; then
     echo "$made"
     exit 0
 fi
+[ -z "$sanitizer" ] || install -m 644 "$source/Tools/tsan/suppressions_free_threading.txt" \
+    "$directory/share/thread-sanitizer.txt"
 # gdb's commands for CPython, as other distributions install them.
 install -m 644 "$source/Tools/gdb/libpython.py" "$directory/bin/python$version-gdb.py"
 "$python" -c 'import ctypes' || fail "its ctypes does not work: libffi-dev is missing"

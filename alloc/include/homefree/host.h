@@ -20,7 +20,7 @@ enum hf_python_mode {
     HF_PYTHON_OFF = 0,   /* nothing */
     HF_PYTHON_RAW = 1,   /* the RAW domain: what HF_PYTHON_ARENA means to a free-threaded CPython */
     HF_PYTHON_ARENA = 2, /* the RAW domain, and the arenas in which pymalloc keeps small objects */
-    HF_PYTHON_FULL = 3   /* the domains RAW, MEM and OBJ */
+    HF_PYTHON_FULL = 3   /* the domains RAW, MEM and OBJ; of a free-threaded CPython RAW and MEM */
 };
 
 /* What NumPy allocates from the heap. */
@@ -73,7 +73,7 @@ struct hf_python_state {
  *   -EPERM    HOMEFREE_CONF says route:off; CPython's own frees need routing
  *   -EACCES   CPython is running and the calling thread is not attached (does not hold the GIL)
  *   -ENOSPC   the same domain was hooked by other code too often in between
- *   -ENOSYS   HF_PYTHON_FULL, and CPython is free-threaded: its objects must be its mimalloc's
+ *   -ENOSYS   HF_PYTHON_FULL, and CPython is free-threaded and newer than 3.14
  *   -ENOTSUP  this instance of libhomefree forwards to one that cannot install
  * Frees: nothing.
  * Threads: any thread before Py_Initialize(), later any attached thread.

@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Interpreters that homefree has not made: prepare(), and how they work for an Executor.
 
-State: whether NumPy's arrays are waited for, in this interpreter. Threads: any.
+State: whether NumPy's arrays are waited for, in this interpreter; a lock keeps threads apart that
+prepare it. Threads: any.
 """
 
 import sys
+import threading
 
 from .. import _homefree, _install, _numpy
 from ._inside import see_own_frames, set_up, work
 
 __all__ = ["join", "prepare"]
 
+_lock = threading.Lock()
 _CORES = ("numpy._core._multiarray_umath", "numpy.core._multiarray_umath")
 
 
@@ -41,8 +44,12 @@ def prepare() -> None:
             "homefree.interpreters: CPython {}.{} has one GIL for all interpreters: use CPython "
             "3.12 or newer".format(*sys.version_info)
         )
-    if _register_arrays in _numpy.after:
-        return
+    with _lock:
+        if _register_arrays not in _numpy.after:
+            _prepare()
+
+
+def _prepare():
     _numpy.after.append(_register_arrays)
     if _homefree.interpreter_current() == 0:
         see_own_frames()

@@ -125,6 +125,6 @@ def _made(number, pickled, buffers, alive):
     known = _inside.replicas()
     found = known.get(number)
     if found is None:
-        found = unpack(pickled, buffers), memoryview(alive)
-        known[number] = found
+        # Another thread of this interpreter may have made it meanwhile.
+        found = known.setdefault(number, (unpack(pickled, buffers), memoryview(alive)))
     return found[0]

@@ -541,7 +541,7 @@ _hooks_lock = threading.Lock()
 def _hooked_create_module(self, spec):
     """Replaces ExtensionFileLoader.create_module. Thus the extension modules of every finder are
     seen, and importing anything else costs nothing."""
-    for hook in reversed(_hooks):
+    for hook in _hooks[::-1]:  # a copy: other threads add and remove some
         if hook.covers(spec.name):
             hook._covered.add(spec.name)
             return hook.create(self, spec)
