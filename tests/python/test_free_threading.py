@@ -4,6 +4,7 @@ modules that need the GIL are not run without it.
 """
 
 import importlib.util
+import os
 import shutil
 import subprocess
 import sys
@@ -62,12 +63,16 @@ PyMODINIT_FUNC PyInit_NAME(void)
     return PyModuleDef_Init(&definition);
 }
 """
+# tests/long/thread_sanitizer.py has the second alone: there, nobody knows mimalloc's blocks.
+MODES = os.environ.get("HOMEFREE_TEST_MODES", "arena full").split()
 NUMPY_LACKS = None if importlib.util.find_spec("numpy") else "no NumPy"
 SUFFIX = sysconfig.get_config_var("EXT_SUFFIX")
 
-# Six threads call a function until each has done so often enough.
+# Six threads call a function until each has done so often enough: HOMEFREE_TEST_DIVIDED makes that
+# less, for where all takes longer. Returns the number of all calls.
 TOGETHER = """
 def together(work, times):
+    times = max(1, times // int(os.environ.get("HOMEFREE_TEST_DIVIDED", 1)))
     errors = []
     start = threading.Barrier(6)
     def run():
@@ -81,6 +86,7 @@ def together(work, times):
     for thread in threads: thread.start()
     for thread in threads: thread.join()
     assert not errors, errors
+    return 6 * times
 """
 
 
@@ -282,25 +288,30 @@ def work(i):
     if i % 10 == 0:
         gc.collect()
         assert all(gc.is_tracked(one) for one in ring)
-together(work, 50)
+calls = together(work, 50)
 gc.collect()
-assert len(kept) == 300 and not [1 for one in kept if one() is not None]
+assert len(kept) == calls and not [1 for one in kept if one() is not None]
 assert not [1 for one in gc.get_objects() if type(one) is Node]
 """
         )
 
 
 class Threads(support.TestCase):
+    def fine_in_modes(self, code, *flags):
+        """The same with install() in each mode; MODE is what it is called with, and AS what it says
+        of that."""
+        for mode in MODES:
+            with self.subTest(mode=mode):
+                told = "raw" if mode == "arena" else mode
+                self.fine(f"MODE, AS = {mode!r}, {told!r}\n" + TOGETHER + code, *flags)
+
     def test_blocks_of_other_threads(self):
         """A block goes from thread to thread, is resized there, and is freed where nobody made
         it."""
-        for mode in ("arena", "full"):
-            with self.subTest(mode=mode):
-                self.fine(
-                    TOGETHER
-                    + f"""
+        self.fine_in_modes(
+            """
 import queue
-homefree.install({mode!r})
+homefree.install(MODE)
 blocks = queue.SimpleQueue()
 def work(i):
     for make, grow, end in (raw_malloc, raw_realloc, raw_free), (mem_malloc, mem_realloc, mem_free):
@@ -315,13 +326,12 @@ def work(i):
             (end if i % 2 else free)(block)
 together(work, 300)
 """
-                )
+        )
 
     def test_blocks(self):
-        self.fine(
-            TOGETHER
-            + """
-homefree.install()
+        self.fine_in_modes(
+            """
+homefree.install(MODE)
 def work(i):
     free(realloc(mem_malloc(i % 3000), i % 5000 + 1))
     raw_free(raw_realloc(raw_malloc(i % 700), i % 900))
@@ -332,12 +342,11 @@ together(work, 3000)
 
     def test_package(self):
         """The package's functions, all at once, while CPython's allocators are read and written."""
-        self.fine(
-            TOGETHER
-            + """
+        self.fine_in_modes(
+            """
 import gc, tracemalloc, homefree.check
 def work(i):
-    assert homefree.install().python in ("raw", "off")
+    assert homefree.install(MODE).python in (AS, "off")
     assert owner_of([]).kind in ("allocator", "unknown")
     assert kind(raw_malloc(10)) in ("heap", "libc", "unknown")
     if i % 5 == 0:
@@ -350,7 +359,7 @@ def work(i):
     if i % 30 == 15:
         tracemalloc.stop()
 together(work, 120)
-assert homefree.install().python == "raw"
+assert homefree.install(MODE).python == AS
 """
         )
 
@@ -383,16 +392,15 @@ with homefree.check.watch() as shared:
         )
 
     def test_fork(self):
-        self.fine(
-            TOGETHER
-            + """
-homefree.install()
+        self.fine_in_modes(
+            """
+homefree.install(MODE)
 def work(i):
     blocks = [raw_malloc(j) for j in range(200)]
     if i % 8 == 0:
         child = os.fork()
         if child == 0:
-            homefree.install()
+            homefree.install(MODE)
             free(realloc(mem_malloc(10), 5000))
             raw_free(raw_malloc(10))
             os._exit(len([str(j) for j in range(1000)]) != 1000)
@@ -429,16 +437,16 @@ class Python(support.TestCase):
         self.fine(
             TOGETHER
             + """
+import _thread
 from homefree.interpreters import prepare
 prepare()
 assert sys._current_frames.__self__ is homefree._homefree
 def work(i):
-    short = threading.Thread(target=lambda: [number for number in range(100)])
-    short.start()
-    frames = sys._current_frames()
-    assert frames[threading.get_ident()] is sys._getframe()
-    assert all(frame.f_code.co_name and frame.f_lineno != 0 for frame in frames.values())
-    short.join()
+    for _ in range(8):
+        _thread.start_new_thread(sum, (range(i * 20),))
+        frames = sys._current_frames()
+        assert frames[threading.get_ident()] is sys._getframe()
+        assert all(frame.f_code.co_name and frame.f_lineno != 0 for frame in frames.values())
 together(work, 100)
 """
         )
@@ -554,10 +562,16 @@ assert not sys._is_gil_enabled()
     def test_objects_of_other_threads(self):
         """Objects end in another thread than they began, by the collector too, beside threads that
         end, gc.freeze() and install(); each holds blocks that cross on release."""
+        for mode in MODES:
+            with self.subTest(mode=mode):
+                self.objects_of_other_threads(mode)
+
+    def objects_of_other_threads(self, mode):
         self.fine(
             self.code("""
 import gc, queue, safe, weakref
-homefree.install()
+homefree.install(MODE)
+mimalloc_is_known = owner_of([]).kind == "allocator"
 class Thing:
     pass
 ended, things = [], queue.SimpleQueue()
@@ -578,16 +592,16 @@ def work(i):
         gc.freeze()
         gc.unfreeze()
         gc.collect()
-    if i % 20 == 5:
+    if i % 20 == 5 and mimalloc_is_known:
         homefree.uninstall()
-        homefree.install()
-""")
+        homefree.install(MODE)
+""".replace("MODE", repr(mode)))
             + TOGETHER
             + """
-together(work, 60)
+calls = together(work, 60)
 del things
 gc.collect()
-assert len(ended) == 360, len(ended)
+assert len(ended) == calls, (len(ended), calls)
 """
         )
 
