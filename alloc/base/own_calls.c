@@ -123,13 +123,19 @@ struct slots {
 };
 typedef void visit_slot(struct slots *slots, const char *name, void **slot);
 
+/* Another thread, which opens the same satellite, may write it. */
+static void *now_in(void *const *slot)
+{
+    return __atomic_load_n(slot, __ATOMIC_RELAXED);
+}
+
 static void each_in(const struct hf_object *object, const ElfW(Rela) *table, size_t count,
                     visit_slot *visit, struct slots *slots)
 {
     for (size_t i = 0; i < count; i++) {
         const size_t index = ELF64_R_SYM(table[i].r_info);
         void **slot = (void **)(object->base + table[i].r_offset);
-        if (index != 0 && object->symbols[index].st_shndx == SHN_UNDEF && *slot != NULL)
+        if (index != 0 && object->symbols[index].st_shndx == SHN_UNDEF && now_in(slot) != NULL)
             visit(slots, object->strings + object->symbols[index].st_name, slot);
     }
 }
@@ -155,7 +161,8 @@ static pthread_mutex_t HF_FORK_LOCK writing = PTHREAD_MUTEX_INITIALIZER;
 
 static void bind(struct slots *slots, const char *name, void **slot)
 {
-    const struct link_map *definer = hf_dynlink_find(*slot);
+    void *const before = now_in(slot);
+    const struct link_map *definer = hf_dynlink_find(before);
     void *function = NULL;
     if (definer == slots->own->map && !slots->of_satellite)
         return;
@@ -169,7 +176,7 @@ static void bind(struct slots *slots, const char *name, void **slot)
     }
     if (function == NULL)
         function = libc_function(slots->libc, name);
-    if (function == NULL || function == *slot)
+    if (function == NULL || function == before)
         return;
     if (slots->of_satellite)
         pthread_mutex_lock(&writing);

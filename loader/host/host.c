@@ -54,10 +54,10 @@ static int install_domains(const struct hf_cpython *cpython, enum hf_python_mode
 
 /* Whether the domain MEM may leave CPython's mimalloc. In a free-threaded build its documentation
  * forbids it, and its code, up to 3.14, does not mind: the collector walks through the pages of
- * objects alone, what other threads may still be reading of an array is freed after they have passed
- * a quiescent state, by whatever PyMem_Free() is, and mimalloc itself keeps no page of MEM for
- * readers (page_use_qsbr). Objects must stay: the collector finds them by their pages, and other
- * threads may read one that was freed. */
+ * objects alone, what other threads may still be reading of an array is freed after they have
+ * passed a quiescent state, by whatever PyMem_Free() is, and mimalloc itself keeps no page of MEM
+ * for readers (page_use_qsbr). Objects must stay: the collector finds them by their pages, and
+ * other threads may read one that was freed. */
 static bool mem_may_move(const struct hf_cpython *cpython)
 {
     return !cpython->free_threaded || cpython->version <= 0x30e;

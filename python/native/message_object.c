@@ -6,7 +6,7 @@
  *
  * The registry and its structures are CPython's own, the same from 3.12 to 3.14 but for one
  * signature. An unknown version is left alone: there, messages and arrays cross as pickles do, as
- * copies. Owns nothing; CPython guards its registry. Functions are called by attached threads. A
+ * copies. Owns nothing; one thread at a time adds to the registry from here. Functions are called by attached threads. A
  * message that nobody has received may be dropped by any thread.
  */
 #include "python/native/crossing.h"
@@ -282,8 +282,11 @@ static PyObject *register_crossing(PyObject *module, PyObject *type)
         return NULL;
     }
     const bool is_message = type == (PyObject *)state_of(module)->message;
-    const int known =
-        add_to_registry((PyTypeObject *)type, is_message ? send_message : send_object);
+    int known;
+    /* CPython's registry of an interpreter's own types has no lock (seen in 3.14). */
+    HOMEFREE_BEGIN_ALONE(module);
+    known = add_to_registry((PyTypeObject *)type, is_message ? send_message : send_object);
+    HOMEFREE_END_ALONE();
     return known >= 0 ? PyBool_FromLong(known) : NULL;
 }
 

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""The package under ThreadSanitizer: a free-threaded CPython, homefree, its extension and the modules
-of the tests are built with it, and each report fails.
+"""The package under ThreadSanitizer: a free-threaded CPython, homefree, its extension and the
+modules of the tests are built with it, and each report fails.
 
 usage: tests/long/thread_sanitizer.py [--build DIRECTORY] [--only NAME,…] [SECONDS]
 
-The CPython is that of `tests/support/debian-cpython.sh 3.14t-tsan`, which takes a quarter of an hour
-once; without it, and without the time for it, the part is skipped. homefree is built in build-tsan,
-with the jemalloc and the wheels of DIRECTORY (build). What is CPython's own is suppressed by the file
-that comes with its source, and what remains by thread-sanitizer.txt beside this file, with the reason.
+The CPython is that of `tests/support/debian-cpython.sh 3.14t-tsan`, which takes a quarter of an
+hour once; without it, and without the time for it, the part is skipped. homefree is built in
+build-tsan, with the jemalloc and the wheels of DIRECTORY (build). What is CPython's own is
+suppressed by the file that comes with its source, and what remains by thread-sanitizer.txt beside
+this file, with the reason.
 --only: test programs of tests/python, without test_ and .py.
 
 Reports are in build-tsan/reports, a file for each process.
@@ -34,9 +35,9 @@ BUILD = ROOT / "build-tsan"
 REPORTS = BUILD / "reports"
 THREADS = ("blocks", "blocks_of_other_threads", "finder_of_numpy", "fork", "package", "watches")
 DIVIDED = 10  # that many fewer calls: each takes longer
-# The programs, and what they are given. Not the tests of mimalloc's blocks: the function of CPython's
-# that tells them is called in threads that ThreadSanitizer does not know yet, so debian-cpython.sh
-# has taken its name away.
+# The programs, and what they are given. Not the tests of mimalloc's blocks: the function of
+# CPython's that tells them is called in threads that ThreadSanitizer does not know yet, so
+# debian-cpython.sh has taken its name away.
 PROGRAMS = {
     "free_threading": [
         *("Build.test_gil_stays_off", "Full.test_arrays_that_others_read", "Full.test_collector"),
