@@ -6,8 +6,8 @@
  *
  * The registry and its structures are CPython's own, the same from 3.12 to 3.14 but for one
  * signature. An unknown version is left alone: there, messages and arrays cross as pickles do, as
- * copies. Owns nothing; one thread at a time adds to the registry from here. Functions are called by attached threads. A
- * message that nobody has received may be dropped by any thread.
+ * copies. Owns nothing; one thread at a time adds to the registry from here. Functions are called
+ * by attached threads. A message that nobody has received may be dropped by any thread.
  */
 #include "python/native/crossing.h"
 #include "python/native/module_parts.h"
