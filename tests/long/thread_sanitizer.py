@@ -46,7 +46,7 @@ PROGRAMS = {
     ],
     "package": [],
     "numpy": [],
-    "limit": [BUILD / "tests/python/limited/liblimited_taker.so"],
+    "limit": [BUILD / "tests/python/limited/taker.so"],
     "executor": [],
     "executor_hostile": [],
     "guests": [],

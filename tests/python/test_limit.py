@@ -28,6 +28,24 @@ class Limit(support.TestCase):
     def inside(self, code, *flags, **environment):
         self.fine(code, *flags, prelude=support.PRELUDE + INSIDE, **environment)
 
+    def test_dropped_while_others_are_told(self):
+        """The main thread calls back between two instructions, for a limit that another one drops."""
+        self.inside(
+            f"""
+            warnings.simplefilter("ignore")
+            def work():
+                for _ in range(300):
+                    limit = homefree.limit({TAKER!r}, 1000, on="warn", callback=len)
+                    assert malloc_bare(5000) is not None
+                    limit.close()
+            thread = threading.Thread(target=work)
+            threading.excepthook = lambda arguments: None  # len() of it raises
+            thread.start()
+            while thread.is_alive():
+                pass
+            """
+        )
+
     def test_memory_error_and_on(self):
         self.inside(
             f"""
