@@ -34,6 +34,7 @@ TAKES = 1500  # seconds that building CPython takes on two busy processors
 BUILD = ROOT / "build-tsan"
 REPORTS = BUILD / "reports"
 THREADS = ("blocks", "blocks_of_other_threads", "finder_of_numpy", "fork", "package", "watches")
+SECONDS_EACH = 600  # for a process of a test
 DIVIDED = 10  # that many fewer calls: each takes longer
 # The programs, and what they are given. Not the tests of mimalloc's blocks: the function of
 # CPython's that tells them is called in threads that ThreadSanitizer does not know yet, so
@@ -102,6 +103,7 @@ def run(file, name, wheels, seconds):
         CFLAGS="-fsanitize=thread",
         HOMEFREE_TEST_DIVIDED=DIVIDED,
         HOMEFREE_TEST_MODES="full",
+        HOMEFREE_TEST_SECONDS_EACH=SECONDS_EACH,
         TSAN_OPTIONS=":".join(f"{key}={value}" for key, value in options.items()),
     )
     program = ROOT / f"tests/python/test_{name}.py"

@@ -42,7 +42,10 @@ THREADS = pathlib.Path(__file__).resolve().parent.parent / "support/threads.py"
 PRELUDE += THREADS.read_text(encoding="utf-8")
 
 
-# Their objects and PyMem_Malloc's blocks are CPython's own in every mode.
+# Of a process; tests/long/thread_sanitizer.py gives it more.
+SECONDS = int(os.environ.get("HOMEFREE_TEST_SECONDS_EACH", 120))
+
+# There is no pymalloc, and objects are CPython's own in every mode.
 FREE_THREADED = "t" in getattr(sys, "abiflags", "")
 MODES = ("arena",) if FREE_THREADED else ("arena", "full")
 without_gil = unittest.skipIf(FREE_THREADED, "this CPython is free-threaded")
@@ -65,7 +68,7 @@ class TestCase(unittest.TestCase):
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=SECONDS,
             check=False,
         )
         return Outcome(done)
