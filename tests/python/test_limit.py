@@ -158,7 +158,9 @@ class Limit(support.TestCase):
             assert calls == ["MainThread"], calls
             assert refused(2 * MIB)
             del kept
-            cache.append(take(3 * MIB // 4))
+            # Without a GIL, what this thread has made it would have to free itself, after the wait.
+            other = threading.Thread(target=lambda: cache.append(take(3 * MIB // 4)))
+            other.start(); other.join()
             block = malloc_bare(MIB // 2)
             assert block and calls[1] in ("MainThread", "homefree limit"), calls
             free_bare(block)
