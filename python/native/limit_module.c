@@ -271,6 +271,7 @@ static PyObject *limit_read(PyObject *module, PyObject *capsule)
     if (record == NULL)
         return NULL;
     const int error = hf_limit_read(limit_of(record), &state);
+    state.name = NULL; /* another thread may end the limit, which has it */
     return error != 0 ? failed(error) : as_tuple(&state);
 }
 
@@ -361,10 +362,10 @@ PyMethodDef homefree_limit_methods[] = {
     {"limit_set", limit_set, METH_VARARGS,
      "limit_set(limit, bytes, /)\n--\n\nhf_limit_set(). Any thread."},
     {"limit_read", limit_read, METH_O,
-     "limit_read(limit, /)\n--\n\nhf_limit_read(): (name, limit, used, peak, refused, crossings, "
-     "mode, objects). Any thread."},
+     "limit_read(limit, /)\n--\n\nhf_limit_read(): (no name, limit, used, peak, refused, "
+     "crossings, mode, objects). Any thread."},
     {"limits", limits, METH_NOARGS,
-     "limits()\n--\n\nhf_limit_each(): a list of the same. Any "
+     "limits()\n--\n\nhf_limit_each(): a list of the same, with the names. Any "
      "thread."},
     {"limit_end", limit_end, METH_O, "limit_end(limit, /)\n--\n\nhf_limit_end(). Any thread."},
     {"limit_wait", limit_wait, METH_O,

@@ -4,6 +4,7 @@
  */
 #include "satellites/limits/limits.h"
 
+#include "alloc/base/fork_lock.h"
 #include "alloc/base/sized.h"
 #include "satellites/limits/thunks.h"
 
@@ -25,6 +26,8 @@ struct limit {
 };
 static struct limit limits[HF_LIMITS_COUNT];
 static uintptr_t serials; /* so many began */
+/* Who frees a name, or copies one of a limit that somebody else may end. A leaf. */
+static pthread_mutex_t HF_FORK_LOCK naming = PTHREAD_MUTEX_INITIALIZER;
 
 /* What callers have is no address: a limit that has ended is known as such. */
 static struct hf_limit *handle_of(unsigned limit)
@@ -299,13 +302,28 @@ int hf_limits_number(const struct hf_limit *handle)
     return find(handle, &limit) ? (int)limit : -EINVAL;
 }
 
+/* The state, with a name that the caller frees; false if there is no such limit. */
+static bool read_with_name(unsigned limit, struct hf_limit_state *state, char **name)
+{
+    pthread_mutex_lock(&naming);
+    const bool lives = __atomic_load_n(&limits[limit].serial, __ATOMIC_ACQUIRE) != 0;
+    if (lives) {
+        *state = hf_policy_state(limit);
+        state->name = *name = strdup(state->name);
+    }
+    pthread_mutex_unlock(&naming);
+    return lives;
+}
+
 int hf_limits_each(hf_limit_visitor *visit, void *context)
 {
+    struct hf_limit_state state;
+    char *name;
     int result = 0;
     for (unsigned i = 0; i < HF_LIMITS_COUNT && result == 0; i++)
-        if (__atomic_load_n(&limits[i].serial, __ATOMIC_ACQUIRE) != 0) {
-            const struct hf_limit_state state = hf_policy_state(i);
+        if (read_with_name(i, &state, &name)) {
             result = visit(context, &state);
+            free(name);
         }
     return result;
 }
@@ -348,6 +366,8 @@ int hf_limits_end(struct hf_limit *handle)
         next = place->next;
         free(place);
     }
+    pthread_mutex_lock(&naming);
     free(change.ended.name);
+    pthread_mutex_unlock(&naming);
     return error != 0 ? error : change.error;
 }
