@@ -1,0 +1,211 @@
+"""What a member publishes is found in every kind of object, and by a reader of one file.
+
+The reader (adapters/reader.c) is compiled here, with the header and libc alone. It must find both
+members of member.c, in files that each compiler, linker and option makes, and no member in files
+whose notes or structures are damaged. `--also COMMAND` is another reader that must survive those.
+
+Usage: test_publishing.py --source DIRECTORY [--library LIBHOMEFREE] [unittest arguments]
+"""
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--source", required=True, type=Path)
+parser.add_argument("--library")
+
+BOTH = ["first 1.0", "second (no release)"]
+HIDE = ["-fPIC", "-shared", "-fvisibility=hidden", "-ffunction-sections", "-fdata-sections"]
+HIDE += ["-O2", "-s", "-Wl,--gc-sections"]
+LANGUAGES = {"gcc": "c", "clang": "c", "g++": "c++", "clang++": "c++"}
+LTO = {"gcc": ("bfd", "gold", "mold"), "clang": ("lld",)}
+PROGRAMS = {
+    "fixed": ["-no-pie", "-fno-pie"],
+    "PIE": ["-pie", "-fPIE"],
+    "static": ["-static"],
+    "static PIE": ["-static-pie", "-fPIE"],
+}
+NOTE = '".long 18, 8, 1\\n.asciz \\"AllocatorRegistry\\"\\n.balign 4\\n.quad {}"'
+HOSTILE_NOTES = {
+    "far below": NOTE.format("-0x10000000000"),
+    "far above": NOTE.format("0x7fffffffffffffff"),
+    "at the note": NOTE.format("0"),
+    "misaligned": NOTE.format("structure - . + 4"),
+    "at the structure's end": NOTE.format("structure - . + 104"),
+    "in code": NOTE.format("owns - ."),
+    "an endless owner": '".long 0xfffffff0, 8, 1\\n.asciz \\"AllocatorRegistry\\""',
+    "an endless number": '".long 18, 0xfffffff8, 1\\n.asciz \\"AllocatorRegistry\\"\\n.balign 4"',
+    "a short number": '".long 18, 4, 1\\n.asciz \\"AllocatorRegistry\\"\\n.balign 4\\n.long 8"',
+    "a cut note": '".long 18, 8"',
+    "another type": NOTE.format("structure - .").replace("8, 1", "8, 2"),
+    "all ones": '".long -1, -1, -1, -1"',
+}
+HOSTILE_FIELDS = {
+    "another version": "2, sizeof(struct allocator_registry), NAMES, FUNCTIONS, NOTHING",
+    "a small size": "1, 64, NAMES, FUNCTIONS, NOTHING",
+    "a size beyond the segment": "1, 0x7fffffff, NAMES, FUNCTIONS, NOTHING",
+    "no name": "VERSION, NULL, NULL, 0, FUNCTIONS, NOTHING",
+    "an empty name": "VERSION, empty, NULL, 0, FUNCTIONS, NOTHING",
+    "an endless name": "VERSION, endless, NULL, 0, FUNCTIONS, NOTHING",
+    "a name that does not end": "VERSION, endless + 4095, NULL, 0, FUNCTIONS, NOTHING",
+    "a name nowhere": "VERSION, (const char *)16, NULL, 0, FUNCTIONS, NOTHING",
+    "a release nowhere": 'VERSION, "a", (const char *)16, 0, FUNCTIONS, NOTHING',
+    "a line for a name": 'VERSION, "two\\nlines", NULL, 0, FUNCTIONS, NOTHING',
+    "no owns": "VERSION, NAMES, NULL, free_block, usable_size, NOTHING",
+    "no free": "VERSION, NAMES, owns, NULL, usable_size, NOTHING",
+    "data for a function": "VERSION, NAMES, (int (*)(const void *))empty, free_block, usable_size,"
+    "NOTHING",
+    "libc's function": "VERSION, NAMES, owns, free, usable_size, NOTHING",
+    "a trim nowhere": "VERSION, NAMES, FUNCTIONS, NULL, NULL, NULL, NULL, (void (*)(void))16, NULL",
+}
+
+
+def run(*command, **more):
+    return subprocess.run(
+        [str(word) for word in command], capture_output=True, text=True, timeout=60, **more
+    )
+
+
+class Publishing(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.work = Path(cls.enterClassContext(tempfile.TemporaryDirectory()))
+        cls.reader = cls.work / "reader"
+        cls.build("cc", "-Wall", "-Wextra", "-Werror", "-O2", "adapters/reader.c", cls.reader)
+
+    if not hasattr(unittest.TestCase, "enterClassContext"):
+
+        @classmethod
+        def enterClassContext(cls, context):
+            result = context.__enter__()
+            cls.addClassCleanup(context.__exit__, None, None, None)
+            return result
+
+    @classmethod
+    def build(cls, compiler, *words, language=None):
+        *flags, source, out = words
+        if language:
+            flags += ["-x", language]
+        flags += [f"-I{options.source / 'include'}", options.source / source]
+        done = run(*compiler.split(), *flags, "-x", "none", "-o", out, "-ldl")
+        if done.returncode:
+            raise AssertionError(f"{compiler}: {done.stderr}")
+
+    def members(self, *command):
+        done = run(*command)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        return [line.partition(" in ")[0] for line in done.stdout.splitlines()]
+
+    def test_every_compiler_and_linker(self):
+        made = self.work / "member.so"
+        for compiler, language in LANGUAGES.items():
+            if shutil.which(compiler) is None:
+                continue
+            for linker in ("bfd", "lld", "gold", "mold"):
+                if shutil.which(f"ld.{linker}") is None:
+                    continue
+                ways = [[]] + ([["-flto"]] if linker in LTO.get(compiler, ()) else [])
+                for way in ways:
+                    with self.subTest(compiler=compiler, linker=linker, way=way):
+                        words = [*HIDE, *way, f"-fuse-ld={linker}", "tests/registry/member.c", made]
+                        self.build(compiler, *words, language=language)
+                        self.assertEqual(self.members(self.reader, made), BOTH)
+
+    def test_linked_in_two_steps(self):
+        parts = self.work / "parts.o", self.work / "whole.o", self.work / "whole.so"
+        self.build("cc", "-c", "-fPIC", "tests/registry/member.c", parts[0])
+        for linker in ("bfd", "lld", "gold", "mold"):
+            if shutil.which(f"ld.{linker}") is None:
+                continue
+            with self.subTest(linker=linker):
+                self.assertEqual(run(f"ld.{linker}", "-r", parts[0], "-o", parts[1]).returncode, 0)
+                run("cc", "-shared", "-s", parts[1], "-o", parts[2], check=True)
+                self.assertEqual(self.members(self.reader, parts[2]), BOTH)
+
+    def test_programs(self):
+        made = self.work / "program"
+        for name, flags in PROGRAMS.items():
+            with self.subTest(name):
+                words = [*flags, "-w", "-s", "-Wl,--gc-sections", "-DMEMBER_PROGRAM", "-D_GNU_SOURCE"]
+                self.build("cc", *words, "tests/registry/member.c", made)
+                self.assertEqual(self.members(made), BOTH)
+
+    def test_a_thing_of_other_systems_is_in_its_section(self):
+        if shutil.which("clang") is None:
+            self.skipTest("no clang")
+        resources = run("clang", "-print-resource-dir").stdout.strip()
+        made = self.work / "other.o"
+        for target, section in {
+            "x86_64-apple-darwin": b"__allocreg",
+            "arm64-apple-macos11": b"__allocreg",
+            "x86_64-pc-windows-msvc": b".allocrg",
+            "aarch64-pc-windows-msvc": b".allocrg",
+            "x86_64-w64-windows-gnu": b".allocrg",
+        }.items():
+            with self.subTest(target):
+                words = [f"--target={target}", "-ffreestanding", "-nostdinc", "-fms-extensions"]
+                words += ["-isystem", f"{resources}/include", "-c", "tests/registry/member.c"]
+                self.build("clang", *words, made)
+                self.assertIn(section, made.read_bytes())
+
+    def test_header_alone(self):
+        text = "#include <allocator_registry.h>\n" * 2
+        for compiler, language in LANGUAGES.items():
+            if shutil.which(compiler) is None:
+                continue
+            standard = "c99" if language == "c" else "c++11"
+            flags = ["-Wall", "-Wextra", "-Wpedantic", "-Werror", f"-std={standard}", "-x", language]
+            done = run(
+                compiler, *flags, "-fsyntax-only", f"-I{options.source / 'include'}", "-", input=text
+            )
+            self.assertEqual(done.stderr, "")
+        header = (options.source / "include/allocator_registry.h").read_text()
+        self.assertLessEqual(len(header.splitlines()), 200)
+        self.assertEqual(
+            [line for line in header.splitlines() if line.startswith("#include")],
+            ["#include <stddef.h>", "#include <stdint.h>"],
+        )
+
+    def test_hostile(self):
+        made = self.work / "hostile.so"
+        cases = {name: f"-DHOSTILE_NOTE={note}" for name, note in HOSTILE_NOTES.items()}
+        cases |= {name: f"-DHOSTILE_FIELDS={fields}" for name, fields in HOSTILE_FIELDS.items()}
+        cases["nothing wrong"] = "-DHOSTILE_FIELDS=VERSION, NAMES, FUNCTIONS, NOTHING"
+        for name, definition in cases.items():
+            with self.subTest(name):
+                wanted = ["hostile 1.0"] if name == "nothing wrong" else []
+                words = ["-w", "-O1", "-fPIC", "-shared", "-fvisibility=hidden", definition]
+                self.build("cc", *words, "tests/registry/hostile.c", made)
+                self.assertEqual(self.members(self.reader, made), wanted)
+                if options.library:
+                    self.check_homefree(made, wanted)
+
+    def check_homefree(self, made, wanted):
+        code = (
+            "import ctypes, sys\n"
+            "library = ctypes.CDLL(sys.argv[1])\n"
+            "ctypes.CDLL(sys.argv[2])\n"
+            "seen = []\n"
+            "class Row(ctypes.Structure):\n"
+            "    _fields_ = [('allocator', ctypes.c_char_p), ('object', ctypes.c_char_p)]\n"
+            "@ctypes.CFUNCTYPE(None, ctypes.POINTER(Row), ctypes.c_void_p)\n"
+            "def visit(row, context):\n"
+            "    seen.append((row[0].allocator, row[0].object))\n"
+            "library.hf_trim(visit, None)\n"
+            "print(any(b'hostile' in name for name, _ in seen))\n"
+        )
+        done = run(sys.executable, "-c", code, options.library, made)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual(done.stdout, f"{bool(wanted)}\n")
+
+
+if __name__ == "__main__":
+    options, rest = parser.parse_known_args()
+    os.environ["LC_ALL"] = "C"
+    unittest.main(argv=[sys.argv[0], *rest])
