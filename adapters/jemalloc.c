@@ -5,13 +5,13 @@
  * uses jemalloc's internal headers, so it has whatever prefix that jemalloc was configured with.
  *
  * Nothing of jemalloc's public interface tells whose an address is: free() and sallocx() read
- * wherever a foreign pointer leads them, and "arenas.lookup" takes a lock. Its tree of extents tells
- * it without a lock: the tree's nodes and the descriptions of extents are never unmapped. It has
- * every page of a slab, but only the first and the last one of a large block; and a block in a
+ * wherever a foreign pointer leads them, and "arenas.lookup" takes a lock. Its tree of extents
+ * tells it without a lock: the tree's nodes and the descriptions of extents are never unmapped. It
+ * has every page of a slab, but only the first and the last one of a large block; and a block in a
  * thread's cache counts as live there.
  */
-#include "jemalloc/internal/jemalloc_preamble.h"
 #include "jemalloc/internal/jemalloc_internal_includes.h"
+#include "jemalloc/internal/jemalloc_preamble.h"
 
 #include "jemalloc/internal/arena_externs.h"
 #include "jemalloc/internal/bin_info.h"

@@ -13,7 +13,7 @@
 
 #include "allocator_registry.h"
 
-#define TEXT(value) #value
+#define TEXT(value)   #value
 #define STRING(value) TEXT(value)
 
 /* The number has three digits, or five from 3.2 on. */

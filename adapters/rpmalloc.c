@@ -69,7 +69,7 @@ static int owns(const void *address)
         return ALLOCATOR_REGISTRY_NOT_MINE;
     const unsigned char *byte = &table->bits[(granule & (((uintptr_t)1 << TABLE_BITS) - 1)) / 8];
     return __atomic_load_n(byte, __ATOMIC_ACQUIRE) >> granule % 8 & 1 ? ALLOCATOR_REGISTRY_MINE
-                                                                     : ALLOCATOR_REGISTRY_NOT_MINE;
+                                                                      : ALLOCATOR_REGISTRY_NOT_MINE;
 }
 
 /* ---- rpmalloc's memory ---- */

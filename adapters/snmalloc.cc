@@ -13,7 +13,8 @@
 
 #include "allocator_registry.h"
 
-namespace {
+namespace
+{
 
 int owns(const void *address)
 {

@@ -13,7 +13,7 @@
 
 #include "allocator_registry.h"
 
-#define TEXT(value) #value
+#define TEXT(value)   #value
 #define STRING(value) TEXT(value)
 
 static int owns(const void *address)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: 0BSD */
 /*
- * allocator_registry.h: an allocator tells its process which blocks are its own and how to free them.
+ * allocator_registry.h: an allocator tells its process which blocks are its own and how to free
+ * them.
  *
  * Copy this file; it needs nothing else. An allocator publishes one constant structure, in the file
  * that defines its functions, so that whoever links those links it:
@@ -13,8 +14,9 @@
  * In ELF a note of the object leads to it: owner "AllocatorRegistry", type 1, and as contents one
  * signed number of a pointer's size, the structure's address less the number's own. Readers find it
  * with dl_iterate_phdr(), whatever is hidden or stripped. In Mach-O and PE it is a pointer in the
- * section "__DATA,__allocreg" or ".allocrg"; readers skip null pointers there. An object may publish
- * several. An object with a member publishes every allocator that it holds: readers need not guess.
+ * section "__DATA,__allocreg" or ".allocrg"; readers skip null pointers there. An object may
+ * publish several. An object with a member publishes every allocator that it holds: readers need
+ * not guess.
  *
  * The structure and all of its functions lie in the object that publishes them, and nothing in it
  * changes while the object is loaded. A reader believes none of it before it has seen that the
@@ -88,15 +90,17 @@ struct allocator_registry {
     /* Frees a live block by its first byte, whichever of the allocator's functions made it. */
     void (*free_block)(void *block);
 
-    /* How many bytes of a live block may be used, by its first byte: at least what was asked for. */
+    /* How many bytes of a live block may be used, by its first byte: at least what was asked for.
+     */
     size_t (*usable_size)(const void *block);
 
     /* As realloc(), for a live block and a size other than 0: NULL and ENOMEM leave the block. What
      * it returns is this allocator's. May be NULL: `allocate`, copy and free. */
     void *(*resize)(void *block, size_t size);
 
-    /* A block of at least `size` bytes at a multiple of `alignment`, a power of two; 0 is malloc()'s
-     * own. NULL and ENOMEM: there is none. May be NULL: nobody else may allocate here. */
+    /* A block of at least `size` bytes at a multiple of `alignment`, a power of two; 0 is
+     * malloc()'s own. NULL and ENOMEM: there is none. May be NULL: nobody else may allocate here.
+     */
     void *(*allocate)(size_t size, size_t alignment);
 
     /* Whether the calling thread may call `free_block`, `usable_size`, `resize` and `allocate` now:
@@ -122,8 +126,8 @@ struct allocator_registry {
 
 /* ---- publishing ----
  *
- * ALLOCATOR_REGISTRY_PUBLISH(structure) = { … }; at file scope defines and publishes. `structure` is
- * a name that no other file of the object uses. */
+ * ALLOCATOR_REGISTRY_PUBLISH(structure) = { … }; at file scope defines and publishes. `structure`
+ * is a name that no other file of the object uses. */
 #ifdef __cplusplus
 #    define ALLOCATOR_REGISTRY_EXTERN extern "C"
 #else
@@ -141,23 +145,24 @@ struct allocator_registry {
 /* The section's flag "a" puts the note into the object's memory. Linkers keep notes, and with them
  * what they refer to. The owner's name is as long as it is so that readers which align to 4 bytes
  * and those which align to 8 find the number at the same place. */
-#    define ALLOCATOR_REGISTRY_PUBLISH(structure)                                                  \
-        __asm__(".pushsection .note.allocator_registry, \"a\", %note\n\t.balign 4\n\t"             \
-                ".long 18, " ALLOCATOR_REGISTRY_SIZE ", 1\n\t"                                     \
-                ".asciz \"AllocatorRegistry\"\n\t.balign 4\n\t" ALLOCATOR_REGISTRY_NUMBER          \
-                #structure " - .\n\t.popsection");                                                 \
-        ALLOCATOR_REGISTRY_EXTERN __attribute__((visibility("hidden")))                            \
-        const struct allocator_registry structure;                                                 \
+#    define ALLOCATOR_REGISTRY_PUBLISH(structure)                                                \
+        __asm__(                                                                                 \
+            ".pushsection .note.allocator_registry, \"a\", %note\n\t.balign 4\n\t"               \
+            ".long 18, " ALLOCATOR_REGISTRY_SIZE ", 1\n\t"                                       \
+            ".asciz \"AllocatorRegistry\"\n\t.balign 4\n\t" ALLOCATOR_REGISTRY_NUMBER #structure \
+            " - .\n\t.popsection");                                                              \
+        ALLOCATOR_REGISTRY_EXTERN __attribute__((visibility("hidden")))                          \
+        const struct allocator_registry structure;                                               \
         __attribute__((used)) const struct allocator_registry structure
 #elif defined(_MSC_VER)
-#    define ALLOCATOR_REGISTRY_PUBLISH(structure)                                                  \
-        ALLOCATOR_REGISTRY_EXTERN const struct allocator_registry structure;                       \
-        __pragma(section(".allocrg", read))                                                        \
-        __pragma(comment(linker, "/include:" #structure "_entry"))                                 \
-        ALLOCATOR_REGISTRY_EXTERN __declspec(allocate(".allocrg"))                                 \
-        const struct allocator_registry *const structure##_entry;                                  \
-        __declspec(allocate(".allocrg"))                                                           \
-        const struct allocator_registry *const structure##_entry = &structure;                     \
+#    define ALLOCATOR_REGISTRY_PUBLISH(structure)                                  \
+        ALLOCATOR_REGISTRY_EXTERN const struct allocator_registry structure;       \
+        __pragma(section(".allocrg", read))                                        \
+            __pragma(comment(linker, "/include:" #structure "_entry"))             \
+                ALLOCATOR_REGISTRY_EXTERN __declspec(allocate(".allocrg"))         \
+                    const struct allocator_registry *const structure##_entry;      \
+        __declspec(allocate(".allocrg"))                                           \
+            const struct allocator_registry *const structure##_entry = &structure; \
         const struct allocator_registry structure
 #else
 #    if defined(__APPLE__)
@@ -165,10 +170,11 @@ struct allocator_registry {
 #    else
 #        define ALLOCATOR_REGISTRY_SECTION ".allocrg"
 #    endif
-#    define ALLOCATOR_REGISTRY_PUBLISH(structure)                                                  \
-        ALLOCATOR_REGISTRY_EXTERN const struct allocator_registry structure;                       \
-        __attribute__((section(ALLOCATOR_REGISTRY_SECTION), used))                                 \
-        static const struct allocator_registry *const structure##_entry = &structure;              \
+#    define ALLOCATOR_REGISTRY_PUBLISH(structure)                                               \
+        ALLOCATOR_REGISTRY_EXTERN const struct allocator_registry structure;                    \
+        __attribute__((section(ALLOCATOR_REGISTRY_SECTION),                                     \
+                       used)) static const struct allocator_registry *const structure##_entry = \
+            &structure;                                                                         \
         const struct allocator_registry structure
 #endif
 

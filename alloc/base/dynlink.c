@@ -595,9 +595,9 @@ static const struct hf_object *with_headers(const struct hf_object *object,
     return opened;
 }
 
-/* Finds a note in a segment of notes. */
+/* Finds a note in a segment of notes, whose contents lie behind `after`. */
 static const void *note_in(const char *at, size_t left, size_t alignment, const char *owner,
-                           uint32_t type, size_t *size)
+                           uint32_t type, const char *after, size_t *size)
 {
     const size_t name_size = strlen(owner) + 1;
     while (left >= sizeof(ElfW(Nhdr))) {
@@ -606,7 +606,7 @@ static const void *note_in(const char *at, size_t left, size_t alignment, const 
         const size_t next = (data + note->n_descsz + alignment - 1) & -alignment;
         if (data > left || note->n_descsz > left - data)
             break;
-        if (note->n_type == type && note->n_namesz == name_size &&
+        if (note->n_type == type && note->n_namesz == name_size && at + data > after &&
             memcmp(note + 1, owner, name_size) == 0) {
             *size = note->n_descsz;
             return at + data;
@@ -620,7 +620,7 @@ static const void *note_in(const char *at, size_t left, size_t alignment, const 
 }
 
 const void *hf_object_note(const struct hf_object *object, const char *owner, uint32_t type,
-                           size_t *size)
+                           const void *after, size_t *size)
 {
     struct hf_object opened;
     object = with_headers(object, &opened);
@@ -632,7 +632,7 @@ const void *hf_object_note(const struct hf_object *object, const char *owner, ui
         const char *notes = (const char *)object->base + header->p_vaddr;
         const void *found =
             note_in(notes, smaller(header->p_memsz, hf_object_capacity(object, notes)),
-                    header->p_align == 8 ? 8 : 4, owner, type, size);
+                    header->p_align == 8 ? 8 : 4, owner, type, after, size);
         if (found != NULL)
             return found;
     }

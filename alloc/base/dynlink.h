@@ -98,9 +98,9 @@ const void *hf_dynlink_unwind_table(const void *address, struct hf_span *object)
 size_t hf_object_capacity(const struct hf_object *object, const void *address);
 
 /* The contents of the object's note of that owner and type, and their size; NULL and 0 if there is
- * none. */
+ * none. `after`: of several, the first behind the contents of this one; NULL: the first. */
 const void *hf_object_note(const struct hf_object *object, const char *owner, uint32_t type,
-                           size_t *size);
+                           const void *after, size_t *size);
 
 /* The defined dynamic symbol of that name, or NULL. */
 const ElfW(Sym) *hf_object_symbol(const struct hf_object *object, const char *name);

@@ -43,7 +43,7 @@ static void read_build_id(const struct link_map *map, struct hf_report_object *o
     struct hf_object object;
     size_t size = 0;
     const void *id = hf_dynlink_open(map, &object)
-                         ? hf_object_note(&object, "GNU", NT_GNU_BUILD_ID, &size)
+                         ? hf_object_note(&object, "GNU", NT_GNU_BUILD_ID, NULL, &size)
                          : NULL;
     if (id == NULL || size > sizeof out->build)
         return;

@@ -44,7 +44,9 @@ static __attribute__((noinline, cold)) void homeless(const struct hf_foreign_all
     hf_text_add(&text, allocator->name);
     hf_text_add(&text, " inside ");
     hf_text_add(&text, allocator->object);
-    hf_text_add(&text, ", which has no function that could be called for this");
+    hf_text_add(&text, allocator->ready != NULL
+                           ? ", which this thread may not call now"
+                           : ", which has no function that could be called for this");
     hf_text_add_caller(&text, caller);
     if (leaks) {
         hf_text_add(&text,
@@ -59,11 +61,21 @@ static __attribute__((noinline, cold)) void homeless(const struct hf_foreign_all
     hf_fatal(&text);
 }
 
+/* Whether the calling thread may call the allocator's functions. */
+static bool is_ready(const struct hf_foreign_allocator *allocator)
+{
+    return allocator->ready == NULL || allocator->ready() != 0;
+}
+
 /* free() must preserve errno (POSIX.1-2024); not every allocator does. */
 void hf_foreign_call_free(const struct hf_foreign_allocator *allocator, void *ptr,
                           const void *caller)
 {
     int saved_errno = errno;
+    if (HF_UNLIKELY(!is_ready(allocator))) {
+        homeless(allocator, ptr, "free", caller);
+        return;
+    }
     switch (allocator->form) {
     case HF_FREE_PLAIN:
         ((void (*)(void *))allocator->release)(ptr);
@@ -105,16 +117,17 @@ void *hf_foreign_call_realloc(const struct hf_foreign_allocator *allocator, void
         hf_foreign_call_free(allocator, ptr, caller);
         return NULL;
     }
-    if (allocator->realloc != NULL)
+    const bool leaks = allocator->form == HF_FREE_NONE || !is_ready(allocator);
+    if (allocator->realloc != NULL && !leaks)
         return allocator->realloc(ptr, size);
-    const bool leaks = allocator->form == HF_FREE_NONE;
     if (leaks)
         homeless(allocator, ptr, "realloc", caller);
     void *moved = hf_libc()->malloc(size);
     if (moved == NULL)
         return NULL;
-    size_t old = allocator->usable_size != NULL ? allocator->usable_size(ptr) : 0;
-    if (allocator->usable_size == NULL)
+    const bool measured = allocator->usable_size != NULL && !leaks;
+    size_t old = measured ? allocator->usable_size(ptr) : 0;
+    if (!measured)
         hf_maps_copy(ptr, moved, size);
     else
         memcpy(moved, ptr, old < size ? old : size);
@@ -128,7 +141,7 @@ size_t hf_foreign_call_usable_size(const struct hf_foreign_allocator *allocator,
 {
     if (allocator->form == HF_FREE_HOSTED)
         return allocator->hosted->usable_size(ptr, caller);
-    return allocator->usable_size != NULL ? allocator->usable_size(ptr) : 0;
+    return allocator->usable_size != NULL && is_ready(allocator) ? allocator->usable_size(ptr) : 0;
 }
 
 bool hf_foreign_call_trim(const struct hf_foreign_allocator *allocator)
@@ -169,6 +182,12 @@ bool hf_foreign_call_trim(const struct hf_foreign_allocator *allocator)
 
 bool hf_foreign_call_live(const struct hf_foreign_allocator *allocator, uint64_t *live)
 {
+    struct allocator_registry_statistics statistics = {sizeof statistics, UINT64_MAX, UINT64_MAX};
+    if (allocator->statistics != NULL && allocator->statistics(&statistics) == 0 &&
+        statistics.live != UINT64_MAX) {
+        *live = statistics.live;
+        return true;
+    }
     if (allocator->trim_form != HF_TRIM_MALLCTL)
         return false;
     int (*mallctl)(const char *, void *, size_t *, void *, size_t) =

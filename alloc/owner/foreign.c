@@ -151,6 +151,9 @@ static bool claims(const struct hf_foreign_allocator *allocator, const void *ptr
     case HF_QUESTION_ONE:
         yes = ((int (*)(const void *))allocator->question)(ptr) == 1;
         break;
+    case HF_QUESTION_ANSWER:
+        yes = ((int (*)(const void *))allocator->question)(ptr) != ALLOCATOR_REGISTRY_NOT_MINE;
+        break;
     case HF_QUESTION_RTREE:
         yes = hf_rtree_holds(&allocator->tree, ptr);
         break;
@@ -212,6 +215,19 @@ const struct hf_foreign_allocator *hf_foreign_of(const void *ptr)
 {
     bool guessed = false;
     return find(ptr, true, &guessed);
+}
+
+const struct hf_hosted *hf_foreign_hosted_of(const void *ptr)
+{
+    const struct hf_foreign_allocator *allocator = hf_foreign_at(hf_foreign_pages_id(ptr));
+    if (allocator != NULL && allocator->hosted != NULL)
+        return allocator->hosted;
+    for (unsigned number = 1, last = highest; number <= last; number++) {
+        allocator = hf_foreign_at(number);
+        if (allocator != NULL && allocator->hosted != NULL && claims(allocator, ptr))
+            return allocator->hosted;
+    }
+    return NULL;
 }
 
 /* ---- counting an allocator's bytes ---- */
@@ -286,7 +302,7 @@ instead_of_allocator(const void *ptr, const void *map, bool is_deep)
         if (allocator->kind == HF_QUESTION_NONE)
             return NULL;
         asked = true;
-        believed &= allocator->kind != HF_QUESTION_TRUE;
+        believed &= allocator->kind != HF_QUESTION_TRUE && !allocator->denies;
         serves |= allocator->serves == HF_SERVES_PROCESS;
     }
     if (!asked || ptr == NULL)

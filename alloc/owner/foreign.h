@@ -36,13 +36,15 @@
 #include "alloc/owner/foreign_pages.h"
 #include "alloc/owner/hosted.h"
 #include "alloc/owner/rtree.h"
+#include "include/allocator_registry.h"
 
 /* How to ask an allocator whether it owns a pointer, and how to free its blocks. */
 enum hf_foreign_question {
-    HF_QUESTION_NONE, /* cannot be asked; only its pages are known */
-    HF_QUESTION_TRUE, /* bool f(const void *) */
-    HF_QUESTION_ONE,  /* int f(const void *); 1 is yes */
-    HF_QUESTION_RTREE /* read jemalloc's rtree */
+    HF_QUESTION_NONE,   /* cannot be asked; only its pages are known */
+    HF_QUESTION_TRUE,   /* bool f(const void *) */
+    HF_QUESTION_ONE,    /* int f(const void *); 1 is yes */
+    HF_QUESTION_ANSWER, /* int f(const void *); 0 is no: a member of the registry */
+    HF_QUESTION_RTREE   /* read jemalloc's rtree */
 };
 enum hf_free_form {
     HF_FREE_NONE,   /* no function to call: the process ends with a line */
@@ -64,7 +66,8 @@ enum hf_foreign_found {
     HF_FOUND_NOTHING,
     HF_FOUND_EXPORTED, /* dynamic symbols */
     HF_FOUND_LOCAL,    /* .symtab */
-    HF_FOUND_DEBUG     /* a separate debug file, by build id */
+    HF_FOUND_DEBUG,    /* a separate debug file, by build id */
+    HF_FOUND_MEMBER    /* it said so itself: include/allocator_registry.h */
 };
 
 /* What the process gets from an allocator's object. */
@@ -87,6 +90,7 @@ struct hf_foreign_allocator {
     bool shares;     /* the object holds other allocators too: pages alone do not decide */
     bool maps_all;   /* other objects call its mmap(): nor do its pages if it disowns the block */
     bool only_pages; /* it is asked about its pages alone */
+    bool denies;     /* its "no" may be said of a block of its own */
     void *question;
     void *release;
     /* By enum hf_delete_form: void f(void *, size_t alignment). Of an allocator that tells its
@@ -96,9 +100,11 @@ struct hf_foreign_allocator {
     const struct hf_hosted *hosted; /* for HF_FREE_HOSTED, instead of the function pointers */
     void *(*realloc)(void *ptr, size_t size); /* may be NULL */
     size_t (*usable_size)(const void *ptr);   /* may be NULL */
+    int (*ready)(void);                       /* whether this thread may call it; NULL: any may */
     enum hf_trim_form trim_form;
     void *trim;
-    const char *trim_name; /* static string */
+    const char *trim_name;                                        /* static string */
+    int (*statistics)(struct allocator_registry_statistics *out); /* may be NULL */
 };
 
 enum { HF_FOREIGN_MAX = 254 }; /* foreign_pages.h stores numbers 1 to 254 */
@@ -119,6 +125,10 @@ extern const struct hf_live_foreign hf_foreign_live;
 
 /* The foreign allocator that owns a foreign pointer, or NULL. Lock-free. */
 const struct hf_foreign_allocator *hf_foreign_of(const void *ptr);
+
+/* The hosted allocator outside the region (HF_FREE_HOSTED) that owns an address, or NULL. Asks no
+ * other allocator. Lock-free. */
+const struct hf_hosted *hf_foreign_hosted_of(const void *ptr);
 
 /* Bytes that a foreign allocator has mapped, as far as recorded. If several allocators share an
  * object, each page counts for the one that claims it, and a page that none claims, such as one

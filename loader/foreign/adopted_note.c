@@ -13,7 +13,7 @@ static const struct hf_adopted_note *note_of(const struct hf_object *object)
 {
     size_t size;
     const struct hf_adopted_note *note =
-        hf_object_note(object, HF_ADOPTED_OWNER, HF_ADOPTED_TYPE, &size);
+        hf_object_note(object, HF_ADOPTED_OWNER, HF_ADOPTED_TYPE, NULL, &size);
     return size > sizeof *note ? note : NULL;
 }
 

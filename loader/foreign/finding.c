@@ -15,17 +15,19 @@
 #include "loader/foreign/finding.h"
 
 #include "alloc/base/apart.h"
+#include "alloc/base/options.h"
 #include "alloc/owner/foreign.h"
 #include "loader/elf/elf_names.h"
 #include "loader/foreign/asking.h"
 #include "loader/foreign/hosted_mappings.h"
 #include "loader/foreign/kept_names.h"
 #include "loader/foreign/known_allocators.h"
+#include "loader/foreign/members.h"
 #include "loader/foreign/mmap_tracking.h"
 #include "loader/foreign/object_role.h"
+#include "loader/foreign/serving.h"
 #include "loader/foreign/trials.h"
 
-#include <dlfcn.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -435,67 +437,6 @@ static bool exports_allocator(const struct hf_object *object)
     return false;
 }
 
-static bool needs(const struct hf_object *object, const char *soname)
-{
-    for (const ElfW(Dyn) *d = object->map->l_ld; d->d_tag != DT_NULL; d++)
-        if (d->d_tag == DT_NEEDED && d->d_un.d_val < object->strings_size &&
-            strcmp(object->strings + d->d_un.d_val, soname) == 0)
-            return true;
-    return false;
-}
-
-/* Returns whether the process's free() belongs to a wrapper linked against this object. A block may
- * then be the wrapper's, although this object's free() comes after libc's in load order. */
-static bool is_wrapped(const struct hf_object *object)
-{
-    struct hf_object wrapper;
-    const struct link_map *map = object->map;
-    while (map->l_prev != NULL)
-        map = map->l_prev;
-    for (; map != NULL && map != object->map; map = map->l_next)
-        if (hf_dynlink_open(map, &wrapper) && hf_object_address(&wrapper, "free") != NULL)
-            return object->soname != NULL && hf_object_role(&wrapper) == HF_ROLE_ORDINARY &&
-                   !hf_foreign_lives_in(map) && needs(&wrapper, object->soname);
-    return false;
-}
-
-/* Returns whether this library's free() precedes the object's: whole-process mode. */
-static bool is_displaced(const struct hf_object *object)
-{
-    struct hf_object first;
-    const struct link_map *map = object->map;
-    if (!hf_object_is_early(map) || hf_object_address(object, "free") == NULL)
-        return false;
-    while (map->l_prev != NULL)
-        map = map->l_prev;
-    while (map != NULL && (!hf_dynlink_open(map, &first) || !hf_object_address(&first, "free")))
-        map = map->l_next;
-    return map == hf_dynlink_find(&hf_region);
-}
-
-/* Returns what the process takes from an object: the definitions that precede libc's. */
-static enum hf_foreign_serves serves(const struct hf_object *object)
-{
-    if (is_wrapped(object))
-        return HF_SERVES_PROCESS;
-    bool frees = hf_object_address(object, "free") != NULL;
-    if ((!frees && hf_object_address(object, "_ZdlPv") == NULL) || !hf_object_is_early(object->map))
-        return HF_SERVES_NOTHING;
-    /* Its operators may serve C++ code, but their blocks reach this library's free() directly. */
-    if (is_displaced(object))
-        return HF_SERVES_NOTHING;
-    return frees ? HF_SERVES_PROCESS : HF_SERVES_OPERATORS;
-}
-
-/* Keeps an object loaded whose functions may be called from now on. The program cannot be looked up
- * by name, and objects loaded at program start are never unloaded. */
-static bool pin_object(const struct hf_object *object)
-{
-    if (object->map->l_prev == NULL || hf_object_is_early(object->map))
-        return true;
-    return dlopen(hf_dynlink_name(object->map), RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE) != NULL;
-}
-
 /* Attributes exported free() or operator delete to the one allocator inside the object for which no
  * functions were found. They can be called whatever symbols are left. */
 static void take_exported(const struct hf_object *object, struct findings *findings)
@@ -579,7 +520,7 @@ static unsigned publish(const struct hf_object *object, struct findings *finding
         first = first == 0 ? last : first;
         /* An allocator that serves the process is called by name in the scope, never through this
          * entry. */
-        if (findings->unproven[i] && serves(object) != HF_SERVES_PROCESS &&
+        if (findings->unproven[i] && hf_serving(object) != HF_SERVES_PROCESS &&
             !hf_trial_owns_pages(first, functions))
             *functions = (struct hf_trial_functions){.form = HF_FREE_NONE};
         struct hf_foreign_allocator allocator = {
@@ -589,8 +530,8 @@ static unsigned publish(const struct hf_object *object, struct findings *finding
             .kind = functions->kind,
             .form = functions->form,
             .found = functions->release != NULL ? findings->found[i] : HF_FOUND_NOTHING,
-            .serves = serves(object),
-            .displaced = is_displaced(object),
+            .serves = hf_serving(object),
+            .displaced = hf_serving_is_displaced(object),
             .shares = count > 1,
             .maps_all = hf_object_address(object, "mmap") != NULL,
             .question = functions->question,
@@ -610,6 +551,17 @@ static unsigned publish(const struct hf_object *object, struct findings *finding
 
 void hf_finding_look(const struct hf_object *object, const struct hf_imports *imports)
 {
+    unsigned tracked;
+    if (hf_members_look(object, &tracked)) {
+        if (tracked != 0 && hf_options.guess)
+            hf_tracking_candidate(object->map, tracked);
+        return;
+    }
+    if (!hf_options.guess) {
+        if (imports->moves_break)
+            hf_tracking_break_is_shared();
+        return;
+    }
     /* Most objects stop here: without mapping calls there is no allocator. */
     if (!imports->maps)
         return;
@@ -629,9 +581,9 @@ void hf_finding_look(const struct hf_object *object, const struct hf_imports *im
         silent |= findings.present[i] && findings.functions[i].kind == HF_QUESTION_NONE;
     }
     unsigned number = 0;
-    if (any && pin_object(object)) {
+    if (any && hf_serving_pin(object)) {
         number = publish(object, &findings);
-        if (number != 0 && serves(object) != HF_SERVES_PROCESS)
+        if (number != 0 && hf_serving(object) != HF_SERVES_PROCESS)
             hf_asking_begin();
     }
     /* An allocator that can be asked also answers for memory from the program break. */

@@ -6,6 +6,7 @@
 #include "loader/foreign/mmap_tracking.h"
 
 #include "alloc/base/apart.h"
+#include "alloc/base/options.h"
 #include "alloc/owner/foreign.h"
 #include "alloc/owner/foreign_pages.h"
 #include "alloc/owner/libc_heap.h"
@@ -231,6 +232,8 @@ void hf_tracking_candidate(const struct link_map *map, unsigned number)
 
 void hf_tracking_loading(bool begins)
 {
+    if (!hf_options.guess)
+        return;
     if (begins)
         atomic_fetch_add(&loading, 1);
     else

@@ -23,10 +23,10 @@ static size_t usable_size(const void *block)
     return 0;
 }
 
-#define VERSION  ALLOCATOR_REGISTRY_VERSION, sizeof(struct allocator_registry)
-#define NAMES    "hostile", "1.0", 0
+#define VERSION   ALLOCATOR_REGISTRY_VERSION, sizeof(struct allocator_registry)
+#define NAMES     "hostile", "1.0", 0
 #define FUNCTIONS owns, free_block, usable_size
-#define NOTHING  NULL, NULL, NULL, NULL, NULL, NULL
+#define NOTHING   NULL, NULL, NULL, NULL, NULL, NULL
 
 /* The whole of it, so that nothing ends it before its segment does. */
 __attribute__((used, section(".endless"), aligned(4096))) static const char endless[4096] = {
@@ -34,8 +34,8 @@ __attribute__((used, section(".endless"), aligned(4096))) static const char endl
 __attribute__((used)) static const char empty[] = "";
 
 #ifdef HOSTILE_NOTE
-__attribute__((used)) const struct allocator_registry structure = {VERSION, NAMES, FUNCTIONS,
-                                                                   NOTHING};
+__attribute__((used))
+const struct allocator_registry structure = {VERSION, NAMES, FUNCTIONS, NOTHING};
 __asm__(".pushsection .note.allocator_registry, \"a\", %note\n.balign 4\n" HOSTILE_NOTE
         "\n.popsection");
 #else

@@ -95,7 +95,7 @@ static void share_segment(struct share *share, uintptr_t base, const ElfW(Phdr) 
 static bool has_branch_targets(const struct hf_object *object)
 {
     size_t size;
-    const uint32_t *property = hf_object_note(object, "GNU", PROPERTIES, &size);
+    const uint32_t *property = hf_object_note(object, "GNU", PROPERTIES, NULL, &size);
     return property != NULL && size >= sizeof *property && *property == BRANCHES;
 }
 
