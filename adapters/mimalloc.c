@@ -3,10 +3,10 @@
  * Makes a mimalloc (2 or 3) a member of the registry: compile this file with mimalloc's include
  * directory, and link it into whatever holds that mimalloc.
  *
- * mimalloc 3 keeps a map of all of its pages. mimalloc 2 knows arenas, and a bit for each segment
- * below 20 to 48 TiB (by release): of a block of a gigabyte and more, which the kernel puts higher,
- * it says that it is not its own, and so of what lies behind the first segment of a large block.
- * Before 2.1.9 it looks through the map for that.
+ * mimalloc 3 keeps a map of its pages, in which a large block has its first part alone. mimalloc 2
+ * knows arenas, and a bit for each segment below 20 to 48 TiB (by release): of a block of a
+ * gigabyte and more, which the kernel puts higher, it says that it is not its own, and of what lies
+ * behind the first segment of a large block. Before 2.1.9 it looks through the map for that.
  */
 #include <errno.h>
 #include <mimalloc.h>
@@ -60,7 +60,7 @@ ALLOCATOR_REGISTRY_PUBLISH(mimalloc_member) = {
     sizeof(struct allocator_registry),
     "mimalloc",
     STRING(MI_MALLOC_VERSION),
-    MAJOR >= 3 ? 0
+    MAJOR >= 3 ? ALLOCATOR_REGISTRY_DENIES_INSIDE
                : ALLOCATOR_REGISTRY_SLOW | ALLOCATOR_REGISTRY_DENIES_INSIDE |
                      ALLOCATOR_REGISTRY_DENIES_BLOCKS,
     owns,

@@ -4,86 +4,24 @@
  */
 #include "loader/foreign/members.h"
 
+#include "alloc/base/registry.h"
 #include "alloc/owner/foreign.h"
-#include "include/allocator_registry.h"
 #include "loader/foreign/asking.h"
 #include "loader/foreign/kept_names.h"
 #include "loader/foreign/serving.h"
 
-#include <string.h>
-
-enum { MEMBERS_MAX = 16, TEXT_MAX = 64 };
+enum { MEMBERS_MAX = 16 };
 
 typedef const struct allocator_registry *members[MEMBERS_MAX];
 
-/* ---- what a note leads to ---- */
-
-static bool lies_in(const struct hf_object *object, const void *address, size_t size,
-                    unsigned rights)
-{
-    return hf_object_capacity(object, address) >= size &&
-           (hf_object_protection(object, (uintptr_t)address) & rights) == rights;
-}
-
-static bool is_text(const struct hf_object *object, const char *text)
-{
-    if (!lies_in(object, text, 1, PF_R))
-        return false;
-    const size_t capacity = hf_object_capacity(object, text);
-    for (size_t i = 0; i < TEXT_MAX && i < capacity; i++) {
-        if (text[i] == '\0')
-            return i != 0;
-        if (text[i] < ' ' || text[i] > '~')
-            return false;
-    }
-    return false;
-}
-
-static bool is_code(const struct hf_object *object, const void *function)
-{
-    return lies_in(object, function, 1, PF_X);
-}
-
-static bool is_code_or_none(const struct hf_object *object, const void *function)
-{
-    return function == NULL || is_code(object, function);
-}
-
-static bool is_member(const struct hf_object *object, const struct allocator_registry *member)
-{
-    return (uintptr_t)member % _Alignof(struct allocator_registry) == 0 &&
-           lies_in(object, member, sizeof *member, PF_R) &&
-           member->version == ALLOCATOR_REGISTRY_VERSION && member->size >= sizeof *member &&
-           lies_in(object, member, member->size, PF_R) && is_text(object, member->name) &&
-           (member->release == NULL || is_text(object, member->release)) &&
-           is_code(object, (const void *)member->owns) &&
-           is_code(object, (const void *)member->free_block) &&
-           is_code(object, (const void *)member->usable_size) &&
-           is_code_or_none(object, (const void *)member->resize) &&
-           is_code_or_none(object, (const void *)member->ready) &&
-           is_code_or_none(object, (const void *)member->trim) &&
-           is_code_or_none(object, (const void *)member->statistics);
-}
-
 static size_t find(const struct hf_object *object, members found)
 {
-    size_t count = 0, size;
-    const char *note = NULL;
-    while (count < MEMBERS_MAX &&
-           (note = hf_object_note(object, ALLOCATOR_REGISTRY_OWNER, ALLOCATOR_REGISTRY_TYPE, note,
-                                  &size)) != NULL) {
-        intptr_t number;
-        if (size != sizeof number)
-            continue;
-        memcpy(&number, note, sizeof number);
-        const struct allocator_registry *member = (const void *)(note + number);
-        if (is_member(object, member))
-            found[count++] = member;
-    }
+    const char *note = NULL, *why;
+    size_t count = 0;
+    while (count < MEMBERS_MAX && hf_registry_next(object, &note, &found[count], &why))
+        count += found[count] != NULL;
     return count;
 }
-
-/* ---- publishing ---- */
 
 static unsigned publish(const struct hf_object *object, const struct allocator_registry *member,
                         bool shares)

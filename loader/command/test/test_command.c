@@ -9,6 +9,7 @@
 #include "loader/command/program/preload.h"
 #include "loader/command/program/python.h"
 #include "loader/command/test/python_program.h"
+#include "loader/command/test/registry_test.h"
 
 #include <errno.h>
 #include <math.h>
@@ -37,7 +38,7 @@ static char start[] =
 
 struct request {
     char *python;
-    const char *script, *junit, *html, *only, *jobs, *timeout, *learn, *limit;
+    const char *script, *junit, *html, *only, *jobs, *timeout, *learn, *limit, *registry;
     bool json, list, all, pointers, interpreters;
     const char **beside; /* with room for all arguments */
     size_t beside_count;
@@ -87,6 +88,9 @@ static const struct hf_argument arguments_table[] = {
     HF_FLAG_ARGUMENT("interpreters", interpreters,
                      "also between interpreters with GILs of their own: more\n"
                      "conditions, with homefree"),
+    HF_VALUE_ARGUMENT("registry", registry, "FILE",
+                      "instead of a module, test whether the allocators that this\n"
+                      "shared object publishes keep the registry's duties"),
     HF_FLAG_ARGUMENT("all", all, "show every crossing's row, not only those with findings"),
     HF_FLAG_ARGUMENT("json", json, "write a JSON document"),
     HF_VALUE_ARGUMENT("junit", junit, "FILE", "write a JUnit file as well"),
@@ -96,7 +100,8 @@ static const struct hf_argument arguments_table[] = {
 
 static const struct hf_command command = {
     .who = who,
-    .usage = "homefree test [OPTION]... MODULE [--script FILE | -- COMMAND [ARGUMENT]...]\n",
+    .usage = "homefree test [OPTION]... MODULE [--script FILE | -- COMMAND [ARGUMENT]...]\n"
+             "       homefree test [--json] --registry FILE\n",
     .about =
         "Proves that no memory that an extension module hands out or takes in can crash a host.\n"
         "MODULE is a module's name, or the path of its shared object. First learns what crosses\n"
@@ -141,6 +146,10 @@ static int check(const struct request *request, const struct hf_operand_list *op
         check_seconds(request->learn) != HF_EXIT_CLEAN ||
         check_count(request->limit) != HF_EXIT_CLEAN)
         return HF_EXIT_USAGE;
+    if (request->registry != NULL && operands->count != 0)
+        return hf_command_wrong(who, "--registry and a module exclude each other");
+    if (request->registry != NULL)
+        return HF_EXIT_NONE;
     if (operands->count == 0)
         return hf_command_wrong(who, "no module is given");
     if (operands->values[0][0] == '\0' || operands->values[0][0] == '-')
@@ -215,7 +224,9 @@ int hf_command_test(int count, char **arguments)
     int result = hf_command_read(&command, &request, count, arguments, &operands);
     if (result == HF_EXIT_NONE)
         result = check(&request, &operands);
-    if (result == HF_EXIT_NONE) {
+    if (result == HF_EXIT_NONE && request.registry != NULL) {
+        result = hf_registry_test(request.registry, request.json);
+    } else if (result == HF_EXIT_NONE) {
         char *python = find_python(&request);
         add_words(&words, &request, &operands);
         result = python != NULL ? become(python, &words) : HF_EXIT_FAILED;
