@@ -23,7 +23,7 @@
 
 static const char who[] = "homefree test";
 
-enum { SECONDS = 30, REFUSED = 1, SAID_MAX = 1024 };
+enum { REFUSED = 1, SAID_MAX = 1024 };
 
 /* What a check's process says: each line begins with one of these. */
 enum { SAYS_RULE = 'r', SAYS_HOW = 'h', SAYS_TOLD = 't' };
@@ -73,14 +73,6 @@ struct outcome {
     const char *rule, *how, *told; /* NULL: nothing */
 };
 
-static void run_check(const struct hf_registry_check *check,
-                      const struct allocator_registry *member)
-{
-    alarm(SECONDS);
-    check->run(member);
-    exit(0);
-}
-
 static void read_all(int input, char *out)
 {
     size_t length = 0;
@@ -93,7 +85,7 @@ static void read_all(int input, char *out)
 
 /* Result: false if there could be no process. */
 static bool examine(const struct hf_registry_check *check, const struct allocator_registry *member,
-                    struct outcome *out)
+                    unsigned seconds, struct outcome *out)
 {
     int ends[2], status = 0;
     *out = (struct outcome){.rule = NULL};
@@ -104,7 +96,9 @@ static bool examine(const struct hf_registry_check *check, const struct allocato
     if (child == 0) {
         (void)close(ends[0]);
         says = ends[1];
-        run_check(check, member);
+        alarm(seconds);
+        check->run(member);
+        exit(0); /* not _exit(): what runs at exit is a part of a check */
     }
     (void)close(ends[1]);
     if (child > 0)
@@ -122,7 +116,7 @@ static bool examine(const struct hf_registry_check *check, const struct allocato
     out->rule = check->rule;
     static char how[128];
     if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM)
-        snprintf(how, sizeof how, "the check did not end within %d seconds", SECONDS);
+        snprintf(how, sizeof how, "the check did not end within %u seconds", seconds);
     else if (WIFSIGNALED(status))
         snprintf(how, sizeof how, "the process died: %s", strsignal(WTERMSIG(status)));
     else
@@ -179,17 +173,20 @@ static void end_member(struct page *page)
     }
 }
 
-static bool test_member(struct page *page, const struct allocator_registry *member)
+static bool test_member(struct page *page, const struct hf_registry_request *request,
+                        const struct allocator_registry *member)
 {
     begin_member(page, member->name, member->release);
     for (unsigned i = 0; i < hf_registry_checks_count; i++) {
         const struct hf_registry_check *check = &hf_registry_checks[i];
         struct outcome outcome = {.rule = NULL};
+        if (request->only != NULL && strcmp(request->only, check->name) != 0)
+            continue;
         if (!hf_registry_can_check(check, member)) {
             show(page, check->name, "skipped", &outcome);
             continue;
         }
-        if (!examine(check, member, &outcome))
+        if (!examine(check, member, request->seconds, &outcome))
             return false;
         page->refused += outcome.rule != NULL;
         show(page, check->name, outcome.rule != NULL ? "refused" : "ok", &outcome);
@@ -198,12 +195,13 @@ static bool test_member(struct page *page, const struct allocator_registry *memb
     return true;
 }
 
-int hf_registry_test(const char *file, bool json)
+int hf_registry_test(const struct hf_registry_request *request)
 {
+    const char *const file = request->file;
     char path[PATH_MAX];
     struct hf_object object;
     struct link_map *map = NULL;
-    struct page page = {.is_json = json};
+    struct page page = {.is_json = request->json};
     if (realpath(file, path) == NULL)
         return hf_command_wrong(who, "cannot read '%s': %s", file, strerror(errno));
     void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
@@ -212,7 +210,7 @@ int hf_registry_test(const char *file, bool json)
         hf_command_complain(who, "cannot load '%s': %s", file, dlerror());
         return HF_EXIT_FAILED;
     }
-    if (json) {
+    if (request->json) {
         hf_json_begin_plain(&page.json, stdout, false);
         hf_json_unsigned(&page.json, "homefree_registry", 1);
         hf_json_string(&page.json, "file", path);
@@ -224,7 +222,7 @@ int hf_registry_test(const char *file, bool json)
     for (; hf_registry_next(&object, &note, &member, &why); members++) {
         const struct outcome outcome = {.rule = why, .how = "there is no member"};
         if (member != NULL) {
-            if (!test_member(&page, member)) {
+            if (!test_member(&page, request, member)) {
                 hf_command_complain(who, "cannot start a process: %s", strerror(errno));
                 return HF_EXIT_FAILED;
             }
@@ -235,7 +233,7 @@ int hf_registry_test(const char *file, bool json)
         show(&page, "structure", "refused", &outcome);
         end_member(&page);
     }
-    if (json)
+    if (request->json)
         hf_json_finish(&page.json);
     if (members == 0) {
         hf_command_complain(who, "'%s' publishes no member of the registry", file);

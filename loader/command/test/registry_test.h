@@ -8,7 +8,14 @@
 
 #include <stdbool.h>
 
+struct hf_registry_request {
+    const char *file;
+    const char *only; /* the name of a check, or NULL: all of them */
+    unsigned seconds; /* how long a check may take */
+    bool json;
+};
+
 /* Loads the file into this process, and prints what each check finds. Returns an exit status. */
-int hf_registry_test(const char *file, bool json);
+int hf_registry_test(const struct hf_registry_request *request);
 
 #endif

@@ -101,7 +101,7 @@ static const struct hf_argument arguments_table[] = {
 static const struct hf_command command = {
     .who = who,
     .usage = "homefree test [OPTION]... MODULE [--script FILE | -- COMMAND [ARGUMENT]...]\n"
-             "       homefree test [--json] --registry FILE\n",
+             "       homefree test [--json] [--only CHECK] [--timeout SECONDS] --registry FILE\n",
     .about =
         "Proves that no memory that an extension module hands out or takes in can crash a host.\n"
         "MODULE is a module's name, or the path of its shared object. First learns what crosses\n"
@@ -225,7 +225,13 @@ int hf_command_test(int count, char **arguments)
     if (result == HF_EXIT_NONE)
         result = check(&request, &operands);
     if (result == HF_EXIT_NONE && request.registry != NULL) {
-        result = hf_registry_test(request.registry, request.json);
+        const struct hf_registry_request registry = {
+            .file = request.registry,
+            .only = request.only,
+            .seconds = request.timeout != NULL ? (unsigned)ceil(strtod(request.timeout, NULL)) : 30,
+            .json = request.json,
+        };
+        result = hf_registry_test(&registry);
     } else if (result == HF_EXIT_NONE) {
         char *python = find_python(&request);
         add_words(&words, &request, &operands);
