@@ -97,19 +97,21 @@ static void add(const struct dl_phdr_info *info, const struct allocator_registry
     __atomic_store_n(&members_count, members_count + 1, __ATOMIC_RELEASE);
 }
 
-static void look_at_notes(const struct dl_phdr_info *info, const ElfW(Phdr) *segment)
+/* Result: whether a note leads to no member: its object is not relocated yet, or it is wrong. */
+static int look_at_notes(const struct dl_phdr_info *info, const ElfW(Phdr) *segment)
 {
+    int incomplete = 0;
     const uintptr_t notes = info->dlpi_addr + segment->p_vaddr;
     const size_t size = segment->p_memsz, align = segment->p_align == 8 ? 8 : 4;
     if (notes % 4 != 0 || !lies_in(info, notes, size, PF_R))
-        return;
+        return 0;
     for (size_t at = 0; size - at >= sizeof(ElfW(Nhdr));) {
         const ElfW(Nhdr) *note = (const void *)(notes + at);
         const size_t left = size - at;
         const size_t contents = (sizeof *note + (size_t)note->n_namesz + align - 1) & -align;
         const size_t end = (contents + (size_t)note->n_descsz + align - 1) & -align;
         if (contents > left || note->n_descsz > left - contents)
-            return;
+            return incomplete;
         intptr_t number;
         if (note->n_type == ALLOCATOR_REGISTRY_TYPE && note->n_descsz == sizeof number &&
             note->n_namesz == sizeof ALLOCATOR_REGISTRY_OWNER &&
@@ -118,19 +120,22 @@ static void look_at_notes(const struct dl_phdr_info *info, const ElfW(Phdr) *seg
             const void *registry = (const void *)((uintptr_t)note + contents + (uintptr_t)number);
             if (is_member(info, registry))
                 add(info, registry);
+            else
+                incomplete = 1;
         }
         if (end >= left)
-            return;
+            return incomplete;
         at += end;
     }
+    return incomplete;
 }
 
 static int look_at_object(struct dl_phdr_info *info, size_t size, void *context)
 {
-    (void)size, (void)context;
+    (void)size;
     for (int i = 0; i < info->dlpi_phnum; i++)
         if (info->dlpi_phdr[i].p_type == PT_NOTE)
-            look_at_notes(info, &info->dlpi_phdr[i]);
+            *(int *)context |= look_at_notes(info, &info->dlpi_phdr[i]);
     return 0;
 }
 
@@ -141,7 +146,8 @@ static int read_loads(struct dl_phdr_info *info, size_t size, void *context)
     return 1;
 }
 
-/* Looks for members that have been loaded since the last call. */
+/* Looks for members that have been loaded since the last call. While an object is being loaded, by
+ * the caller or another thread, the next call looks again. */
 static void find_members(void)
 {
     static unsigned long long seen;
@@ -149,8 +155,10 @@ static void find_members(void)
     dl_iterate_phdr(read_loads, &loads);
     if (loads == __atomic_load_n(&seen, __ATOMIC_ACQUIRE) || pthread_mutex_trylock(&finding) != 0)
         return;
-    dl_iterate_phdr(look_at_object, NULL);
-    __atomic_store_n(&seen, loads, __ATOMIC_RELEASE);
+    int incomplete = 0;
+    dl_iterate_phdr(look_at_object, &incomplete);
+    if (!incomplete)
+        __atomic_store_n(&seen, loads, __ATOMIC_RELEASE);
     pthread_mutex_unlock(&finding);
 }
 
