@@ -154,6 +154,22 @@ class Publishing(unittest.TestCase):
                 self.build("clang", *words, made)
                 self.assertIn(section, made.read_bytes())
 
+    def test_in_rust(self):
+        if shutil.which("rustc") is None:
+            self.skipTest("no rustc")
+        crate, made = self.work / "liballocator_registry.rlib", self.work / "rusty.so"
+        crate_source = options.source / "adapters/rust/src/lib.rs"
+        common = ["rustc", "--edition=2021", "-O", "-Dwarnings"]
+        name = ["--crate-name=allocator_registry", "--crate-type=rlib"]
+        run(*common, *name, crate_source, "-o", crate, check=True)
+        for way in ([], ["-Clto=fat"], ["-Ccodegen-units=16"], ["-Cstrip=symbols"]):
+            with self.subTest(way):
+                words = ["--crate-type=cdylib", "--extern", f"allocator_registry={crate}", *way]
+                source = options.source / "tests/registry/member.rs"
+                done = run(*common, *words, source, "-o", made)
+                self.assertEqual((done.returncode, done.stderr), (0, ""))
+                self.assertEqual(self.members(self.reader, made), ["rusty (no release)"])
+
     def test_header_alone(self):
         text = "#include <allocator_registry.h>\n" * 2
         for compiler, language in LANGUAGES.items():
