@@ -22,7 +22,9 @@ UNSEEN = {"homefree/check/support.h", "homefree/homefree.h"}  # nothing in them 
 LEFT_OUT = {"docs/package.md"}
 DOCUMENTS = [
     "*.md",
+    "adapters/*.md",
     "docs/*.md",
+    "docs/proposals/*.md",
     "examples/**/*.md",
     "shim/rust/*.md",
     "tests/bench/*.md",
@@ -44,6 +46,8 @@ MANUALS = [
 ]
 # Documents whose names begin so have their place below another one in the table of contents.
 PARENTS = {
+    "adapters/": "docs/registry.md",
+    "docs/proposals/": "docs/registry.md",
     "examples/bindings/README.md": "examples/README.md",
     "examples/bindings/": "examples/bindings/README.md",
     "examples/guides/": "",

@@ -4,7 +4,7 @@
  */
 #include "loader/foreign/members.h"
 
-#include "alloc/base/registry.h"
+#include "alloc/base/member_notes.h"
 #include "alloc/owner/foreign.h"
 #include "loader/foreign/asking.h"
 #include "loader/foreign/kept_names.h"
@@ -18,7 +18,7 @@ static size_t find(const struct hf_object *object, members found)
 {
     const char *note = NULL, *why;
     size_t count = 0;
-    while (count < MEMBERS_MAX && hf_registry_next(object, &note, &found[count], &why))
+    while (count < MEMBERS_MAX && hf_member_next(object, &note, &found[count], &why))
         count += found[count] != NULL;
     return count;
 }

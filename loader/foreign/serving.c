@@ -4,7 +4,6 @@
  */
 #include "loader/foreign/serving.h"
 
-#include "alloc/heap/internal.h"
 #include "loader/foreign/object_role.h"
 
 #include <dlfcn.h>

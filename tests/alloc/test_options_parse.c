@@ -146,6 +146,8 @@ START_TEST(choices)
                  {"thp:never", FIELD(thp), 2},
                  {"route:on", FIELD(route), 1},
                  {"route:off", FIELD(route), 0},
+                 {"guess:on", FIELD(guess), 1},
+                 {"guess:off", FIELD(guess), 0},
                  {"static_free:fatal", FIELD(static_free), 0},
                  {"static_free:ignore", FIELD(static_free), 1},
                  {"unknown_free:fatal", FIELD(unknown_free), 0},

@@ -5,6 +5,8 @@
  */
 #include "loader/command/test/registry_checks.h"
 
+#include "loader/command/test/registry_said.h"
+
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>

@@ -12,7 +12,7 @@
 
 /*
  * A check runs in a process of its own, which it may damage and which has a time limit. It returns
- * if the member keeps its duties; otherwise it calls hf_registry_refuse().
+ * if the member keeps its duties; otherwise it calls hf_registry_refuse() of registry_said.h.
  */
 struct hf_registry_check {
     const char *name;
@@ -27,11 +27,5 @@ extern const unsigned hf_registry_checks_count;
 bool hf_registry_can_check(const struct hf_registry_check *check,
                            const struct allocator_registry *member);
 bool hf_registry_can_allocate(const struct allocator_registry *member);
-
-/* Ends the process of a check: the rule that is broken, and how. */
-_Noreturn void hf_registry_refuse(const char *rule, const char *how, ...)
-    __attribute__((format(printf, 2, 3)));
-/* Says something that was measured. */
-void hf_registry_tell(const char *what, ...) __attribute__((format(printf, 1, 2)));
 
 #endif

@@ -5,16 +5,16 @@
  */
 #include "loader/command/test/registry_test.h"
 
-#include "alloc/base/registry.h"
+#include "alloc/base/member_notes.h"
 #include "loader/command/arguments.h"
 #include "loader/command/json.h"
 #include "loader/command/test/registry_checks.h"
+#include "loader/command/test/registry_said.h"
 
 #include <dlfcn.h>
 #include <errno.h>
 #include <limits.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,48 +23,7 @@
 
 static const char who[] = "homefree test";
 
-enum { REFUSED = 1, SAID_MAX = 1024 };
-
-/* What a check's process says: each line begins with one of these. */
-enum { SAYS_RULE = 'r', SAYS_HOW = 'h', SAYS_TOLD = 't' };
-static int says = -1;
-
-static void say(char kind, const char *format, va_list arguments)
-{
-    char line[SAID_MAX / 2];
-    line[0] = kind;
-    int length = vsnprintf(line + 1, sizeof line - 2, format, arguments);
-    length = length < (int)sizeof line - 2 ? length : (int)sizeof line - 3;
-    line[length + 1] = '\n';
-    if (write(says, line, (size_t)length + 2) < 0)
-        _exit(REFUSED);
-}
-
-static void say_text(char kind, const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    say(kind, format, arguments);
-    va_end(arguments);
-}
-
-void hf_registry_refuse(const char *rule, const char *how, ...)
-{
-    va_list arguments;
-    say_text(SAYS_RULE, "%s", rule);
-    va_start(arguments, how);
-    say(SAYS_HOW, how, arguments);
-    va_end(arguments);
-    _exit(REFUSED);
-}
-
-void hf_registry_tell(const char *what, ...)
-{
-    va_list arguments;
-    va_start(arguments, what);
-    say(SAYS_TOLD, what, arguments);
-    va_end(arguments);
-}
+enum { SAID_MAX = 4 * HF_REGISTRY_LINE };
 
 /* ---- one check ---- */
 
@@ -95,7 +54,7 @@ static bool examine(const struct hf_registry_check *check, const struct allocato
     const pid_t child = fork();
     if (child == 0) {
         (void)close(ends[0]);
-        says = ends[1];
+        hf_registry_say_to(ends[1]);
         alarm(seconds);
         check->run(member);
         exit(0); /* not _exit(): what runs at exit is a part of a check */
@@ -108,9 +67,9 @@ static bool examine(const struct hf_registry_check *check, const struct allocato
         ;
     char *rest = out->said;
     for (char *line; (line = strsep(&rest, "\n")) != NULL && line[0] != '\0';)
-        *(line[0] == SAYS_RULE  ? &out->rule
-          : line[0] == SAYS_HOW ? &out->how
-                                : &out->told) = line + 1;
+        *(line[0] == HF_REGISTRY_RULE  ? &out->rule
+          : line[0] == HF_REGISTRY_HOW ? &out->how
+                                       : &out->told) = line + 1;
     if (out->rule != NULL || status == 0)
         return child > 0;
     out->rule = check->rule;
@@ -219,7 +178,7 @@ int hf_registry_test(const struct hf_registry_request *request)
     const struct allocator_registry *member;
     const char *note = NULL, *why;
     unsigned members = 0;
-    for (; hf_registry_next(&object, &note, &member, &why); members++) {
+    for (; hf_member_next(&object, &note, &member, &why); members++) {
         const struct outcome outcome = {.rule = why, .how = "there is no member"};
         if (member != NULL) {
             if (!test_member(&page, request, member)) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Owns nothing; takes no lock. See registry.h.
+ * Owns nothing; takes no lock. See member_notes.h.
  */
-#include "alloc/base/registry.h"
+#include "alloc/base/member_notes.h"
 
 #include <string.h>
 
@@ -67,8 +67,8 @@ static const char *broken(const struct hf_object *object, const struct allocator
     return NULL;
 }
 
-bool hf_registry_next(const struct hf_object *object, const char **note,
-                      const struct allocator_registry **member, const char **why)
+bool hf_member_next(const struct hf_object *object, const char **note,
+                    const struct allocator_registry **member, const char **why)
 {
     size_t size;
     intptr_t number;

@@ -4,8 +4,8 @@
  * Stateless. What an object's notes say is hostile; what they lead to is read only inside of the
  * object's segments. The object must stay loaded.
  */
-#ifndef HOMEFREE_ALLOC_BASE_REGISTRY_H
-#define HOMEFREE_ALLOC_BASE_REGISTRY_H
+#ifndef HOMEFREE_ALLOC_BASE_MEMBER_NOTES_H
+#define HOMEFREE_ALLOC_BASE_MEMBER_NOTES_H
 
 #include "alloc/base/dynlink.h"
 #include "include/allocator_registry.h"
@@ -15,7 +15,7 @@
  * first call, and belongs to this function. Result: false if there is no further note. Otherwise
  * `*member` is the member, or NULL if there is none, and `*why` is then the rule that was broken.
  */
-bool hf_registry_next(const struct hf_object *object, const char **note,
-                      const struct allocator_registry **member, const char **why);
+bool hf_member_next(const struct hf_object *object, const char **note,
+                    const struct allocator_registry **member, const char **why);
 
 #endif
