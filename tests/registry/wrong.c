@@ -37,6 +37,9 @@ enum {
 #ifndef WRONG
 #    define WRONG RIGHT
 #endif
+#ifndef READY
+#    define READY NULL
+#endif
 
 enum { FIRST = 4, LAST = 26, CLASS_BITS = 32 };
 #define RANGE ((size_t)1 << CLASS_BITS)
@@ -216,6 +219,11 @@ static int statistics(struct allocator_registry_statistics *out)
     return 0;
 }
 
+__attribute__((unused)) static int never_ready(void)
+{
+    return 0;
+}
+
 ALLOCATOR_REGISTRY_PUBLISH(wrong_member) = {
     WRONG == OTHER_VERSION ? 2 : ALLOCATOR_REGISTRY_VERSION,
     sizeof(struct allocator_registry),
@@ -228,7 +236,7 @@ ALLOCATOR_REGISTRY_PUBLISH(wrong_member) = {
     usable_size,
     resize,
     allocate,
-    NULL,
+    READY,
     walk,
     trim,
     statistics,

@@ -1,0 +1,167 @@
+"""What homefree does with members: their blocks go home by every function, and are named; a member
+that this thread may not call now is not called; guess:off believes nobody else.
+
+wrong.c, which is a right member unless it is told otherwise, and an installed mimalloc, which is
+none. Each case is a process of its own.
+
+Usage: test_members.py --source DIRECTORY --library LIBHOMEFREE [unittest arguments]
+"""
+
+import argparse
+import ctypes.util
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--source", required=True, type=Path)
+parser.add_argument("--library", required=True)
+
+GUEST = """
+import ctypes, sys
+
+homefree = ctypes.CDLL(sys.argv[1])
+libc = ctypes.CDLL(None)
+P, S = ctypes.c_void_p, ctypes.c_size_t
+
+class Owner(ctypes.Structure):
+    _fields_ = [("size", S), ("kind", ctypes.c_int), ("allocator", ctypes.c_char_p),
+                ("object", ctypes.c_char_p)]
+
+class Registry(ctypes.Structure):
+    _fields_ = [("version", ctypes.c_uint32), ("bytes", ctypes.c_uint32), ("name", ctypes.c_char_p),
+                ("release", ctypes.c_char_p), ("flags", ctypes.c_uint64),
+                ("owns", ctypes.CFUNCTYPE(ctypes.c_int, P)), ("free_block", P), ("usable_size", P),
+                ("resize", P), ("allocate", ctypes.CFUNCTYPE(P, S, S))]
+
+class Other(ctypes.Structure):
+    _fields_ = [("allocator", ctypes.c_char_p), ("object", ctypes.c_char_p),
+                ("live", ctypes.c_uint64)]
+
+for function, result, *arguments in (
+    (homefree.hf_owner_of, ctypes.c_int, P, P),
+    (homefree.hf_free, None, P),
+    (homefree.hf_usable_size, S, P),
+    (libc.free, None, P),
+    (libc.realloc, P, P, S),
+):
+    function.restype, function.argtypes = result, arguments
+
+def load(path):
+    module = ctypes.CDLL(path)
+    module.member.restype = ctypes.POINTER(Registry)
+    return module, module.member()[0]
+
+def name_of(block):
+    owner = Owner(size=ctypes.sizeof(Owner))
+    assert homefree.hf_owner_of(block, ctypes.byref(owner)) == 0
+    return owner.allocator
+
+LIVE = []
+
+@ctypes.CFUNCTYPE(None, ctypes.POINTER(Other), P)
+def visit(other, context):
+    LIVE.append((other[0].allocator, other[0].live))
+"""
+
+HOME = """
+module, member = load(sys.argv[2])
+block = member.allocate(100, 0)
+assert name_of(block) == b"wrong", name_of(block)
+assert homefree.hf_usable_size(block) == 128
+block = libc.realloc(block, 5000)
+assert member.owns(block) == 1
+for free in (libc.free, homefree.hf_free):
+    block = block or member.allocate(5000, 0)
+    assert member.owns(block) == 1
+    free(block)
+    assert member.owns(block) == 3, member.owns(block)
+    block = None
+block = member.allocate(1 << 20, 0)
+homefree.hf_stats_of_others(visit, None)
+assert dict(LIVE)[b"wrong"] >= 1 << 20, LIVE
+# Its functions may be called for ever.
+import _ctypes
+_ctypes.dlclose(module._handle)
+libc.free(block)
+print("home")
+"""
+
+NOT_READY = """
+module, member = load(sys.argv[2])
+block = member.allocate(100, 0)
+libc.free(block)
+print("leaked")
+"""
+
+MIMALLOC = """
+mimalloc = ctypes.CDLL(sys.argv[2])
+mimalloc.mi_malloc.restype, mimalloc.mi_malloc.argtypes = P, [S]
+print(name_of(mimalloc.mi_malloc(100)))
+"""
+
+
+class Members(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        directory = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(directory.cleanup)
+        cls.work = Path(directory.name)
+
+    def build(self, name, *words):
+        made = self.work / name
+        export = self.work / "export.c"
+        export.write_text(
+            '#include "allocator_registry.h"\n'
+            "extern const struct allocator_registry wrong_member\n"
+            '    __attribute__((visibility("hidden")));\n'
+            "const struct allocator_registry *member(void) { return &wrong_member; }\n"
+        )
+        source = options.source / "tests/registry/wrong.c"
+        command = ["cc", "-O2", "-fPIC", "-shared", "-s", "-D_GNU_SOURCE", "-pthread", *words]
+        command += [f"-I{options.source / 'include'}", str(source), str(export), "-o", str(made)]
+        subprocess.run(command, check=True)
+        return made
+
+    def run_guest(self, code, file, conf=""):
+        environment = {**os.environ, "HOMEFREE_CONF": conf}
+        return subprocess.run(
+            [sys.executable, "-c", GUEST + code, options.library, str(file)],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            env=environment,
+        )
+
+    def test_blocks_go_home(self):
+        made = self.build("right.so")
+        for conf in ("", "guess:off"):
+            with self.subTest(conf):
+                done = self.run_guest(HOME, made, conf)
+                self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "home\n", ""))
+
+    def test_a_member_that_is_not_ready_is_not_called(self):
+        made = self.build("busy.so", "-DREADY=never_ready")
+        done = self.run_guest(NOT_READY, made)
+        self.assertEqual((done.returncode, done.stdout), (-signal.SIGABRT, ""))
+        self.assertIn("the block belongs to the wrong inside", done.stderr)
+        self.assertIn("which this thread may not call now", done.stderr)
+        done = self.run_guest(NOT_READY, made, "unknown_free:leak")
+        self.assertEqual((done.returncode, done.stdout), (0, "leaked\n"))
+
+    def test_nobody_else_is_believed(self):
+        library = ctypes.util.find_library("mimalloc")
+        if library is None:
+            self.skipTest("no mimalloc")
+        for conf, name in {"": "b'mimalloc'", "guess:off": "None"}.items():
+            done = self.run_guest(MIMALLOC, library, conf)
+            self.assertEqual((done.stdout, done.stderr), (f"{name}\n", ""))
+
+
+if __name__ == "__main__":
+    options, rest = parser.parse_known_args()
+    unittest.main(argv=[sys.argv[0], *rest])
