@@ -132,7 +132,14 @@ class Publishing(unittest.TestCase):
         made = self.work / "program"
         for name, flags in PROGRAMS.items():
             with self.subTest(name):
-                words = [*flags, "-w", "-s", "-Wl,--gc-sections", "-DMEMBER_PROGRAM", "-D_GNU_SOURCE"]
+                words = [
+                    *flags,
+                    "-w",
+                    "-s",
+                    "-Wl,--gc-sections",
+                    "-DMEMBER_PROGRAM",
+                    "-D_GNU_SOURCE",
+                ]
                 self.build("cc", *words, "tests/registry/member.c", made)
                 self.assertEqual(self.members(made), BOTH)
 
@@ -176,9 +183,22 @@ class Publishing(unittest.TestCase):
             if shutil.which(compiler) is None:
                 continue
             standard = "c99" if language == "c" else "c++11"
-            flags = ["-Wall", "-Wextra", "-Wpedantic", "-Werror", f"-std={standard}", "-x", language]
+            flags = [
+                "-Wall",
+                "-Wextra",
+                "-Wpedantic",
+                "-Werror",
+                f"-std={standard}",
+                "-x",
+                language,
+            ]
             done = run(
-                compiler, *flags, "-fsyntax-only", f"-I{options.source / 'include'}", "-", input=text
+                compiler,
+                *flags,
+                "-fsyntax-only",
+                f"-I{options.source / 'include'}",
+                "-",
+                input=text,
             )
             self.assertEqual(done.stderr, "")
         header = (options.source / "include/allocator_registry.h").read_text()

@@ -53,7 +53,17 @@ def mimalloc(work):
     directory = work / "mimalloc"
     if not directory.exists():
         wheel = work / "wheel"
-        command = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "-d", wheel, MIMALLOC]
+        command = [
+            sys.executable,
+            "-m",
+            "pip",
+            "download",
+            "-q",
+            "--no-deps",
+            "-d",
+            wheel,
+            MIMALLOC,
+        ]
         if subprocess.run([str(word) for word in command], capture_output=True).returncode:
             return None
         (archive,) = wheel.glob("*.whl")
@@ -75,7 +85,16 @@ class Maker:
         self.inside = [self.renamed(archive, "inside.a")]
         adapter = self.work / "adapter.o"
         registry = f"-I{options.source / 'include'}"
-        run("cc", *FLAGS, registry, *flags, "-c", options.source / f"adapters/{name}.c", "-o", adapter)
+        run(
+            "cc",
+            *FLAGS,
+            registry,
+            *flags,
+            "-c",
+            options.source / f"adapters/{name}.c",
+            "-o",
+            adapter,
+        )
         family = self.work / "family.o"
         source = options.source / "tests/registry/crossings/family.cc"
         macros = [f"-DFAMILY_MEMBER={name}_member", "-fvisibility=hidden", registry]
@@ -116,7 +135,10 @@ class Maker:
         )
 
     def module_under_test(self):
-        objects = ["-Wl,--whole-archive", options.build / "examples/crossings/libcrossings_objects.a"]
+        objects = [
+            "-Wl,--whole-archive",
+            options.build / "examples/crossings/libcrossings_objects.a",
+        ]
         objects += ["-Wl,--no-whole-archive"]
         own = options.build / "examples/crossings/libcrossings_own.a"
         objects += [own] if own.exists() else []
@@ -165,7 +187,9 @@ class Strangers(unittest.TestCase):
         }
         counts = {way: [v for (w, _), v in results.items() if w == way] for way in self.ways}
         for way, values in counts.items():
-            print(f"{way}: {values.count('ok')} of {len(values)} with {Path(preload).name or 'none'}")
+            print(
+                f"{way}: {values.count('ok')} of {len(values)} with {Path(preload).name or 'none'}"
+            )
         return results
 
     def check(self, preload, conf=""):
