@@ -104,6 +104,17 @@ mimalloc.mi_malloc.restype, mimalloc.mi_malloc.argtypes = P, [S]
 print(name_of(mimalloc.mi_malloc(100)))
 """
 
+# What is read of the file that is loaded, beside what the dynamic linker reads.
+READ = """
+def read():
+    with open("/proc/self/io") as file:
+        return int(file.readline().split()[1])
+
+before = read()
+ctypes.CDLL(sys.argv[2])
+print(read() - before)
+"""
+
 
 class Members(unittest.TestCase):
     @classmethod
@@ -152,6 +163,36 @@ class Members(unittest.TestCase):
         self.assertIn("which this thread may not call now", done.stderr)
         done = self.run_guest(NOT_READY, made, "unknown_free:leak")
         self.assertEqual((done.returncode, done.stdout), (0, "leaked\n"))
+
+    def test_a_member_is_not_searched(self):
+        # Maps memory as allocators do, and has constants in which strings would be looked for.
+        large = self.work / "large.c"
+        large.write_text(
+            "#include <sys/mman.h>\n"
+            "__attribute__((used)) static const char constants[12 << 20] = {1};\n"
+            "void *map(void)\n"
+            "{\n"
+            "    void *at = mmap(0, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);\n"
+            "    madvise(at, 4096, MADV_DONTNEED);\n"
+            "    return at;\n"
+            "}\n"
+        )
+        member = self.build("member.so", str(large))
+        plain = self.work / "plain.so"
+        command = ["cc", "-shared", "-fPIC", "-s", "-D_GNU_SOURCE", str(large), "-o", str(plain)]
+        subprocess.run(command, check=True)
+        read = {}
+        for name, file, conf in (
+            ("plain", plain, ""),
+            ("plain, not guessed", plain, "guess:off"),
+            ("member", member, ""),
+        ):
+            done = self.run_guest(READ, file, conf)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            read[name] = int(done.stdout)
+        self.assertGreater(read["plain"], 1 << 20)
+        self.assertLess(read["plain, not guessed"], 1 << 16)
+        self.assertLess(read["member"], 1 << 16)
 
     def test_nobody_else_is_believed(self):
         library = ctypes.util.find_library("mimalloc")
