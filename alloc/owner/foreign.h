@@ -61,15 +61,6 @@ enum hf_trim_form {
     HF_TRIM_COMMAND, /* int f(int, void *), called with 0 and NULL */
     HF_TRIM_MALLCTL  /* jemalloc's mallctl() */
 };
-/* Where a foreign allocator's functions were found. */
-enum hf_foreign_found {
-    HF_FOUND_NOTHING,
-    HF_FOUND_EXPORTED, /* dynamic symbols */
-    HF_FOUND_LOCAL,    /* .symtab */
-    HF_FOUND_DEBUG,    /* a separate debug file, by build id */
-    HF_FOUND_MEMBER    /* it said so itself: include/allocator_registry.h */
-};
-
 /* What the process gets from an allocator's object. */
 enum hf_foreign_serves {
     HF_SERVES_NOTHING,   /* private: only functions of its own hand blocks out */
@@ -84,7 +75,6 @@ struct hf_foreign_allocator {
     const void *map;    /* the object's link_map */
     enum hf_foreign_question kind;
     enum hf_free_form form;
-    enum hf_foreign_found found;
     enum hf_foreign_serves serves;
     bool displaced;  /* it would serve the process if this library's free() did not precede it */
     bool shares;     /* the object holds other allocators too: pages alone do not decide */

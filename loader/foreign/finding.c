@@ -61,7 +61,6 @@ struct findings {
     bool present[HF_ALLOCATOR_COUNT];
     bool can_free[HF_ALLOCATOR_COUNT]; /* a release function was found */
     bool unproven[HF_ALLOCATOR_COUNT]; /* the only evidence is that the object exports it */
-    enum hf_foreign_found found[HF_ALLOCATOR_COUNT];
     struct hf_trial_functions functions[HF_ALLOCATOR_COUNT];
 };
 
@@ -227,7 +226,7 @@ static void take_trim(const struct match *row, const struct wanted *wanted,
 }
 
 static void take_functions(struct findings *findings, const struct match *row,
-                           const struct wanted *wanted, enum hf_foreign_found where)
+                           const struct wanted *wanted)
 {
     static const enum hf_foreign_question kinds[] = {
         [HF_ALLOCATOR_QUESTION_TRUE] = HF_QUESTION_TRUE,
@@ -268,7 +267,6 @@ static void take_functions(struct findings *findings, const struct match *row,
     else
         take_trim(row, wanted, &functions);
     findings->functions[allocator] = functions;
-    findings->found[allocator] = where;
     findings->can_free[allocator] = functions.release != NULL;
 }
 
@@ -317,8 +315,7 @@ static int find_functions(const struct matches *matches, const struct hf_names *
     return result;
 }
 
-static void search_table(struct findings *findings, struct hf_elf *elf, enum hf_elf_table table,
-                         enum hf_foreign_found where)
+static void search_table(struct findings *findings, struct hf_elf *elf, enum hf_elf_table table)
 {
     /* Static, guarded by the loader's lock: the stack of dlopen()'s caller may be 16 KiB. */
     static HF_APART struct hf_names markers, names;
@@ -355,7 +352,7 @@ static void search_table(struct findings *findings, struct hf_elf *elf, enum hf_
     for (size_t call = 0; call < hf_allocator_calls_count; call++)
         for (size_t i = 0; i < matches.count; i++)
             if (matches.rows[i].calls == &hf_allocator_calls[call])
-                take_functions(findings, &matches.rows[i], &wanted, where);
+                take_functions(findings, &matches.rows[i], &wanted);
 }
 
 /* ---- the file ---- */
@@ -405,11 +402,11 @@ static void search_file(struct findings *findings)
     findings->file = &elf;
     if (hf_finding_is_loaded(findings->map, &elf)) {
         hf_elf_map_tables(&elf);
-        search_table(findings, &elf, HF_ELF_DYNSYM, HF_FOUND_EXPORTED);
+        search_table(findings, &elf, HF_ELF_DYNSYM);
         if (hf_elf_symbol_count(&elf, HF_ELF_SYMTAB) != 0) {
-            search_table(findings, &elf, HF_ELF_SYMTAB, HF_FOUND_LOCAL);
+            search_table(findings, &elf, HF_ELF_SYMTAB);
         } else if (hf_elf_find_debug(&debug, &elf, path, beside, sizeof beside) == 0) {
-            search_table(findings, &debug, HF_ELF_SYMTAB, HF_FOUND_DEBUG);
+            search_table(findings, &debug, HF_ELF_SYMTAB);
             hf_elf_close(&debug);
         }
     }
@@ -473,7 +470,6 @@ static void take_exported(const struct hf_object *object, struct findings *findi
         exported.trim = functions->trim;
         exported.trim_name = functions->trim_name;
         findings->can_free[i] = findings->unproven[i] = exported.release != NULL;
-        findings->found[i] = HF_FOUND_EXPORTED;
     }
     if (functions != NULL && exported.release != NULL)
         *functions = exported;
@@ -529,7 +525,6 @@ static unsigned publish(const struct hf_object *object, struct findings *finding
             .map = object->map,
             .kind = functions->kind,
             .form = functions->form,
-            .found = functions->release != NULL ? findings->found[i] : HF_FOUND_NOTHING,
             .serves = hf_serving(object),
             .displaced = hf_serving_is_displaced(object),
             .shares = count > 1,

@@ -8,6 +8,7 @@
 #include "alloc/owner/foreign.h"
 #include "loader/foreign/asking.h"
 #include "loader/foreign/kept_names.h"
+#include "loader/foreign/mmap_tracking.h"
 #include "loader/foreign/serving.h"
 
 enum { MEMBERS_MAX = 16 };
@@ -23,11 +24,17 @@ static size_t find(const struct hf_object *object, members found)
     return count;
 }
 
-static unsigned publish(const struct hf_object *object, const struct allocator_registry *member,
-                        bool shares)
+static bool denies(const struct allocator_registry *member)
 {
-    const bool denies = (member->flags & ALLOCATOR_REGISTRY_DENIES_BLOCKS) != 0;
-    const unsigned number = hf_foreign_reserve();
+    return (member->flags & ALLOCATOR_REGISTRY_DENIES_BLOCKS) != 0;
+}
+
+/* Result: its number, or 0. `recorded`: the number under which the object's mappings are recorded
+ * already, or 0. */
+static unsigned publish(const struct hf_object *object, const struct allocator_registry *member,
+                        unsigned recorded, bool shares)
+{
+    const unsigned number = recorded != 0 ? recorded : hf_foreign_reserve();
     if (number == 0)
         return 0;
     const struct hf_foreign_allocator allocator = {
@@ -35,9 +42,8 @@ static unsigned publish(const struct hf_object *object, const struct allocator_r
         .object = hf_keep_name(hf_dynlink_name(object->map)),
         .map = object->map,
         .kind = HF_QUESTION_ANSWER,
-        .denies = denies,
+        .denies = denies(member),
         .form = HF_FREE_PLAIN,
-        .found = HF_FOUND_MEMBER,
         .serves = hf_serving(object),
         .displaced = hf_serving_is_displaced(object),
         .shares = shares,
@@ -66,8 +72,10 @@ bool hf_members_look(const struct hf_object *object, unsigned *tracked)
     if (hf_foreign_lives_in(object->map) || !hf_serving_pin(object))
         return true;
     for (size_t i = 0; i < count; i++) {
-        const unsigned number = publish(object, found[i], count > 1);
-        if (*tracked == 0 && (found[i]->flags & ALLOCATOR_REGISTRY_DENIES_BLOCKS) != 0)
+        const bool is_tracked = *tracked == 0 && denies(found[i]);
+        const unsigned recorded = is_tracked ? hf_tracking_number(object->map) : 0;
+        const unsigned number = publish(object, found[i], recorded, count > 1);
+        if (is_tracked)
             *tracked = number;
     }
     if (hf_serving(object) != HF_SERVES_PROCESS)
