@@ -6,6 +6,7 @@
 #include "death.h"
 #include "suite.h"
 
+#include "alloc/base/options.h"
 #include "alloc/owner/foreign.h"
 #include "alloc/owner/foreign_pages.h"
 #include "alloc/owner/libc_heap.h"
@@ -51,6 +52,8 @@ void hf_foreign_give_back(unsigned number)
 {
     (void)number;
 }
+
+struct hf_options hf_options = {.guess = 1};
 
 void hf_asking_begin(void)
 {

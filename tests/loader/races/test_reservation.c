@@ -6,6 +6,7 @@
  * mmap_tracking.c with the rest of homefree replaced by functions that hold threads where the test
  * wants them.
  */
+#include "alloc/base/options.h"
 #include "alloc/owner/foreign.h"
 #include "alloc/owner/foreign_pages.h"
 #include "loader/foreign/asking.h"
@@ -43,6 +44,8 @@ size_t hf_dynlink_namespaces(const struct link_map *first[HF_NAMESPACES_MAX])
     first[0] = &object;
     return 1;
 }
+
+struct hf_options hf_options = {.guess = 1};
 
 void hf_asking_begin(void)
 {
