@@ -6,7 +6,9 @@
 #include "loader/command/test/registry_checks.h"
 
 #include "loader/command/test/registry_said.h"
+#include "loader/command/test/registry_time.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -40,6 +42,7 @@ typedef const struct allocator_registry member_t;
 #define RULE_TRIM      "trim leaves live blocks alone"
 #define RULE_NUMBERS   "statistics fills in bytes that are live and held, inside size"
 #define RULE_EXIT      "owns and free_block may be called until the process ends"
+#define RULE_UNLOADING "an object that nobody has a reference to may be unloaded, and loaded again"
 #define RULE_TIME      "owns takes a constant time, or SLOW says that it does not"
 #define RULE_CONSTANT  "nothing in the structure changes"
 #define RULE_READY     "ready answers 0 or 1"
@@ -572,6 +575,28 @@ static void check_exit(member_t *member)
         abort();
 }
 
+/* A reader's reference keeps the object's functions; without one it may go, and come back. */
+static void check_unloading(member_t *member)
+{
+    Dl_info info;
+    if (dladdr(member, &info) == 0 || info.dli_fname == NULL)
+        return;
+    const char *file = strdup(info.dli_fname);
+    void *reference = dlopen(file, RTLD_LAZY | RTLD_NOLOAD);
+    if (reference == NULL) /* the program itself */
+        return;
+    if (hf_registry_can_allocate(member))
+        make_all(member, BLOCKS / 2);
+    dlclose(reference); /* as whoever loaded it does; the one of this command is left */
+    for (size_t i = 0; i < BLOCKS / 2; i++)
+        if (blocks[i].at != NULL)
+            check_live(member, &blocks[i]);
+    drop_all(member, BLOCKS / 2);
+    dlclose(reference);
+    if (dlopen(file, RTLD_LAZY | RTLD_NOLOAD) == NULL && dlopen(file, RTLD_NOW) == NULL)
+        hf_registry_refuse(RULE_UNLOADING, "%s", dlerror());
+}
+
 static void check_ready(member_t *member)
 {
     const int answer = member->ready();
@@ -593,53 +618,6 @@ static void check_constant(member_t *member)
 
 /* ---- time ---- */
 
-enum { CALLS = 200000, THREADS_MOST = 16 };
-
-struct clocked {
-    member_t *member;
-    const void *address[4];
-    double nanoseconds;
-};
-
-static void *ask_often(void *context)
-{
-    struct clocked *clocked = context;
-    struct timespec begin, end;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &begin);
-    for (size_t i = 0; i < CALLS; i++)
-        (void)clocked->member->owns(clocked->address[i & 3]);
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &end);
-    clocked->nanoseconds =
-        ((double)(end.tv_sec - begin.tv_sec) * 1e9 + (double)(end.tv_nsec - begin.tv_nsec)) / CALLS;
-    return NULL;
-}
-
-/* Nanoseconds of a processor that a call takes; the least of three measurements. */
-static double time_with(member_t *member, const void *const address[4], size_t threads)
-{
-    double least = 1e30;
-    for (int again = 0; again < 3; again++) {
-        struct clocked clocked[THREADS_MOST];
-        pthread_t thread[THREADS_MOST];
-        double sum = 0;
-        size_t started = 0;
-        for (size_t i = 0; i < threads; i++) {
-            clocked[i].member = member;
-            memcpy(clocked[i].address, address, sizeof clocked[i].address);
-        }
-        while (started < threads &&
-               pthread_create(&thread[started], NULL, ask_often, &clocked[started]) == 0)
-            started++;
-        for (size_t i = 0; i < started; i++) {
-            pthread_join(thread[i], NULL);
-            sum += clocked[i].nanoseconds;
-        }
-        if (started != 0 && sum / (double)started < least)
-            least = sum / (double)started;
-    }
-    return least;
-}
-
 static void check_time(member_t *member)
 {
     static const size_t threads[] = {1, 2, 4, 8, 16};
@@ -649,12 +627,13 @@ static void check_time(member_t *member)
     const void *const mine[4] = {first.at, first.at, first.at, first.at};
     const void *const foreign[4] = {&first, member, mine, threads};
     double own[5], others[5];
-    const double few = time_with(member, mine, 1), few_foreign = time_with(member, foreign, 1);
+    const double few = hf_registry_time(member, mine, 1),
+                 few_foreign = hf_registry_time(member, foreign, 1);
     if (allocates)
         make_all(member, BLOCKS);
     for (size_t i = 0; i < 5; i++) {
-        own[i] = time_with(member, mine, threads[i]);
-        others[i] = time_with(member, foreign, threads[i]);
+        own[i] = hf_registry_time(member, mine, threads[i]);
+        others[i] = hf_registry_time(member, foreign, threads[i]);
     }
     hf_registry_tell("owns takes %.1f, %.1f, %.1f, %.1f, %.1f ns for %s, and %.1f, %.1f, %.1f, "
                      "%.1f, %.1f ns for a foreign pointer, with 1, 2, 4, 8, 16 threads",
@@ -690,6 +669,7 @@ const struct hf_registry_check hf_registry_checks[] = {
     {"trim", RULE_TRIM, check_trim, NEEDS(trim)},
     {"statistics", RULE_NUMBERS, check_statistics, NEEDS(statistics)},
     {"exit", RULE_EXIT, check_exit, NEEDS(allocate)},
+    {"unloading", RULE_UNLOADING, check_unloading, NEEDS(owns)},
     {"constant", RULE_CONSTANT, check_constant, NEEDS(owns)},
     {"time", RULE_TIME, check_time, NEEDS(owns)},
 };
