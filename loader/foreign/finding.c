@@ -544,19 +544,10 @@ static unsigned publish(const struct hf_object *object, struct findings *finding
     return first;
 }
 
-void hf_finding_look(const struct hf_object *object, const struct hf_imports *imports)
+/* Not inlined: what it needs of the stack, whose size is dlopen()'s caller's, members need not. */
+static __attribute__((noinline)) void guess(const struct hf_object *object,
+                                            const struct hf_imports *imports)
 {
-    unsigned tracked;
-    if (hf_members_look(object, &tracked)) {
-        if (tracked != 0 && hf_options.guess)
-            hf_tracking_candidate(object->map, tracked);
-        return;
-    }
-    if (!hf_options.guess) {
-        if (imports->moves_break)
-            hf_tracking_break_is_shared();
-        return;
-    }
     /* Most objects stop here: without mapping calls there is no allocator. */
     if (!imports->maps)
         return;
@@ -585,6 +576,19 @@ void hf_finding_look(const struct hf_object *object, const struct hf_imports *im
     if (imports->moves_break && (!any || silent))
         hf_tracking_break_is_shared();
     hf_tracking_candidate(object->map, number);
+}
+
+void hf_finding_look(const struct hf_object *object, const struct hf_imports *imports)
+{
+    unsigned tracked;
+    if (!hf_members_look(object, &tracked)) {
+        if (hf_options.guess)
+            guess(object, imports);
+        else if (imports->moves_break)
+            hf_tracking_break_is_shared();
+    } else if (tracked != 0 && hf_options.guess) {
+        hf_tracking_candidate(object->map, tracked);
+    }
 }
 
 /* ---- remarks ---- */

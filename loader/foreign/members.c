@@ -31,8 +31,9 @@ static bool denies(const struct allocator_registry *member)
 
 /* Result: its number, or 0. `recorded`: the number under which the object's mappings are recorded
  * already, or 0. */
-static unsigned publish(const struct hf_object *object, const struct allocator_registry *member,
-                        unsigned recorded, bool shares)
+static __attribute__((noinline)) unsigned publish(const struct hf_object *object,
+                                                  const struct allocator_registry *member,
+                                                  unsigned recorded, bool shares)
 {
     const unsigned number = recorded != 0 ? recorded : hf_foreign_reserve();
     if (number == 0)
