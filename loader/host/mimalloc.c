@@ -110,16 +110,22 @@ static bool is_object(const char *call, const void *ptr, const void *caller)
     return debug && prefix->letter == 'o';
 }
 
-/* The allocator to call below homefree's own hook, which has passed the block on because it is no
- * block of the heap ("full" mode, with a GIL); NULL: there is no hook, or others pass the block. */
+/* The allocator to call below homefree's own hook ("full" mode), which has passed the block on
+ * because the heap does not own it; NULL: there is no hook, or others pass the block. The calling
+ * thread is attached. */
 static const struct hf_py_allocator *below_hook(const void *ptr)
 {
     uintptr_t first = 0;
     const struct hf_py_allocator *previous = hf_domain_previous(HF_PY_OBJECT);
-    return previous != NULL && hf_mimalloc_segments_block(ptr, &first) != 0 &&
-                   first == (uintptr_t)ptr
-               ? previous
-               : NULL;
+    if (previous == NULL)
+        previous = hf_domain_previous(HF_PY_MEM);
+    if (previous == NULL)
+        return NULL;
+    const bool from_hook = hf_mimalloc_segments_prove(hf_cpython())
+                               ? hf_mimalloc_segments_block(ptr, &first) != 0 &&
+                                     first == (uintptr_t)ptr
+                               : !debug_hooks() || prefix_of(ptr) == NULL;
+    return from_hook ? previous : NULL;
 }
 
 /* ---- the hosted allocator ---- */

@@ -10,6 +10,7 @@
 
 #include "alloc/base/maps.h"
 #include "alloc/heap/internal.h"
+#include "loader/host/domains.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -127,6 +128,17 @@ size_t hf_mimalloc_segments_block(const void *ptr, uintptr_t *first)
 
 /* ---- proof ---- */
 
+/* The domain's own allocator, below homefree's hook if there is one. */
+static void find_allocator(const struct hf_cpython *cpython, enum hf_py_domain domain,
+                           struct hf_py_allocator *out)
+{
+    const struct hf_py_allocator *previous = hf_domain_previous(domain);
+    if (previous != NULL)
+        *out = *previous;
+    else
+        (void)hf_cpython_bottom(cpython, domain, out, NULL);
+}
+
 /* Whether every block that CPython allocates lies where an entry of that size says. */
 static bool fits(const struct hf_cpython *cpython, size_t entry, uint64_t *with_cookie)
 {
@@ -136,7 +148,7 @@ static bool fits(const struct hf_cpython *cpython, size_t entry, uint64_t *with_
         struct hf_py_allocator bottom;
         struct segment segment;
         uintptr_t first = 0;
-        (void)hf_cpython_bottom(cpython, i % 2 == 0 ? HF_PY_MEM : HF_PY_OBJECT, &bottom, NULL);
+        find_allocator(cpython, i % 2 == 0 ? HF_PY_MEM : HF_PY_OBJECT, &bottom);
         void *block = bottom.malloc(bottom.ctx, sizes[i / 2]);
         if (block == NULL)
             return false;
