@@ -11,6 +11,7 @@
 #include "loader/foreign/asking.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <sys/mman.h>
 
 struct record {
@@ -24,6 +25,7 @@ static union {
 } table HF_SEALED;
 
 const struct hf_span *hf_hosted_mappings_code;
+static atomic_bool in_vain; /* see hosted_mappings.h */
 
 void hf_hosted_mappings_offer(bool (*find)(const struct hf_object *object,
                                            struct hf_mapping_host *out))
@@ -70,7 +72,7 @@ void *hf_hosted_mappings_map(hf_mmap_function *real, const struct hf_mapping_cal
     const struct hf_mapping_host *host = &table.record.host;
     const int saved_errno = errno;
     bool by_region = false;
-    if (!host->is_its(call, &by_region))
+    if (!host->is_its(call, in_vain, &by_region))
         return NULL;
     void *at = by_region && call->size % HF_HOSTED_GRANULE == 0
                    ? hf_hosted_map(host->hosted, call->size, host->alignment, call->protection)
@@ -78,6 +80,8 @@ void *hf_hosted_mappings_map(hf_mmap_function *real, const struct hf_mapping_cal
     if (at == NULL) {
         at = real(call->address, call->size, call->protection, call->flags, call->file,
                   call->offset);
+        if (call->address != NULL && (at == MAP_FAILED || (uintptr_t)at % host->alignment != 0))
+            in_vain = true;
         if (at == MAP_FAILED)
             return at;
         (void)hf_foreign_pages_set(at, call->size, host->number);

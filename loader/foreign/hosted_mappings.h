@@ -36,8 +36,8 @@ struct hf_mapping_host {
     unsigned number;  /* of the foreign allocator that has the pages outside the region */
     size_t alignment; /* of what the region gives, at least HF_HOSTED_GRANULE */
     /* Whether a call is the allocator's, and whether the region is to serve it: only where the
-     * answer is beyond doubt. */
-    bool (*is_its)(const struct hf_mapping_call *call, bool *by_region);
+     * answer is beyond doubt. in_vain: it once wished for an address that it did not get. */
+    bool (*is_its)(const struct hf_mapping_call *call, bool in_vain, bool *by_region);
 };
 
 /* ---- for the start and for routing passes ---- */

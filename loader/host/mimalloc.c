@@ -220,9 +220,9 @@ static bool hosted_trim(void)
 /*
  * Reads calls as mimalloc 2.1 makes them. It reserves arenas and large blocks, at an address of its
  * own choice, a multiple of a segment's size, which nobody else in CPython passes; or at none,
- * where that was in vain or the size is above 1 GiB. Smaller mappings hold its books.
+ * where the size is above 1 GiB or the wish was in vain. Smaller mappings hold its books.
  */
-static bool is_its(const struct hf_mapping_call *call, bool *by_region)
+static bool is_its(const struct hf_mapping_call *call, bool in_vain, bool *by_region)
 {
     const size_t least = HF_MIMALLOC_SEGMENT / 2, hinted_most = (size_t)1 << 30;
     const int plain = MAP_PRIVATE | MAP_ANONYMOUS;
@@ -230,11 +230,9 @@ static bool is_its(const struct hf_mapping_call *call, bool *by_region)
     if ((call->protection != PROT_NONE && call->protection != (PROT_READ | PROT_WRITE)) ||
         call->file != -1 || call->offset != 0 || call->size < least)
         return false;
-    if (hint != 0 ? (call->flags & ~MAP_NORESERVE) != plain || hint % HF_MIMALLOC_SEGMENT != 0
-                  : call->flags != (plain | MAP_NORESERVE))
-        return false;
     *by_region = hint != 0 || call->size > hinted_most;
-    return true;
+    return hint != 0 ? (call->flags & ~MAP_NORESERVE) == plain && hint % HF_MIMALLOC_SEGMENT == 0
+                     : call->flags == (plain | MAP_NORESERVE) && (*by_region || in_vain);
 }
 
 /* Whether the program is to run on mimalloc although its CPython has a GIL. */
