@@ -227,12 +227,13 @@ static bool is_its(const struct hf_mapping_call *call, bool in_vain, bool *by_re
     const size_t least = HF_MIMALLOC_SEGMENT / 2, hinted_most = (size_t)1 << 30;
     const int plain = MAP_PRIVATE | MAP_ANONYMOUS;
     const uintptr_t hint = (uintptr_t)call->address;
+    const bool vast = call->size > hinted_most && (call->flags & MAP_NORESERVE) != 0;
     if ((call->protection != PROT_NONE && call->protection != (PROT_READ | PROT_WRITE)) ||
-        call->file != -1 || call->offset != 0 || call->size < least)
+        (call->flags & ~MAP_NORESERVE) != plain || call->file != -1 || call->offset != 0 ||
+        call->size < least || hint % HF_MIMALLOC_SEGMENT != 0)
         return false;
-    *by_region = hint != 0 || call->size > hinted_most;
-    return hint != 0 ? (call->flags & ~MAP_NORESERVE) == plain && hint % HF_MIMALLOC_SEGMENT == 0
-                     : call->flags == (plain | MAP_NORESERVE) && (*by_region || in_vain);
+    *by_region = hint != 0 || vast;
+    return *by_region || in_vain;
 }
 
 /* Whether the program is to run on mimalloc although its CPython has a GIL. */

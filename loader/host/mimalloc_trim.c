@@ -114,13 +114,12 @@ static void add_heap(uintptr_t heap)
         heaps[heap_count++] = heap;
 }
 
+/* All of them first: collecting changes segments. */
 static void gather(const void *start, size_t size)
 {
     hf_mimalloc_segments_heaps(start, size, add_heap);
 }
 
-/* Once more for each heap, because pages that the last collection left in a list wait for the
- * first that finds them due. */
 static void collect_all(const struct hf_hosted *hosted, unsigned number, collect_function *collect)
 {
     heap_count = 0;
