@@ -87,7 +87,8 @@ if [ -z "$sdist" ]; then
     sdist=$(ls "$output"/sdist/*.tar.gz)
 fi
 
-# Of free-threaded CPythons the headers are all that is needed.
+# Of free-threaded CPythons the headers are all that is needed. What the extension takes from those
+# of this machine is the same on the other.
 free_threaded='3.13t 3.14t'
 for version in $free_threaded; do
     homefree_step "making the headers of CPython $version" \
