@@ -28,7 +28,11 @@ void hf_heaps_allow(void)
 struct hf_heap *hf_heap_holding(const void *ptr)
 {
     const struct hf_entry *entry = hf_entry_of(ptr);
-    return hf_entry_has_span(entry) ? entry->owner->heap : hf_large_heap(ptr);
+    if (!hf_entry_has_span(entry))
+        return hf_large_heap(ptr);
+    /* A span of live blocks has an owner, but another thread may give it to another one. */
+    const struct hf_local *owner = __atomic_load_n(&entry->owner, __ATOMIC_ACQUIRE);
+    return owner->heap;
 }
 
 /* ---- making and dropping ---- */

@@ -354,7 +354,7 @@ def work(i):
     if i % 20 == 0:
         assert homefree.stats()["arenas"] and homefree.route_report().objects
         gc.collect()
-    if i % 30 == 0:
+    if i % 30 == 0 and MODE != "full":
         tracemalloc.start()
     if i % 30 == 15:
         tracemalloc.stop()

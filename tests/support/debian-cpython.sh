@@ -102,10 +102,10 @@ mkdir "$work/build"
 cd "$work/build"
 how=
 [ "$version" = "$plain" ] || how=--disable-gil
-compiled=
+installed=
 if [ -n "$sanitizer" ]; then
     how="$how --with-thread-sanitizer --disable-test-modules"
-    compiled=-l # of directories below, nothing: that takes it minutes
+    installed=COMPILEALL_OPTS=-l # of directories below, nothing: that takes it minutes
     export OPT='-O1 -g1 -fwrapv -DNDEBUG' TSAN_OPTIONS=report_bugs=0
 fi
 build() {
@@ -115,7 +115,7 @@ build() {
     if [ "$what" = headers ]; then
         make inclinstall
     else
-        nice -n 5 make -j"$(nproc)" && make install ${compiled:+COMPILEALL_OPTS="$compiled"}
+        nice -n 5 make -j"$(nproc)" && make install $installed
     fi
 }
 if ! build >"$work/log" 2>&1; then
