@@ -115,6 +115,29 @@ ctypes.CDLL(sys.argv[2])
 print(read() - before)
 """
 
+# A reader that knows nothing of homefree sends CPython's blocks home, in a thread that may.
+PYTHON = """
+python = ctypes.PyDLL(sys.argv[1])
+assert python.hf_python_install(None, None) == 0
+attached, detached = ctypes.PyDLL(sys.argv[2]), ctypes.CDLL(sys.argv[2])
+api = ctypes.pythonapi
+api.PyMem_Malloc.restype, api.PyMem_Malloc.argtypes = P, [S]
+for reader in (attached, detached):
+    reader.who.restype, reader.who.argtypes = ctypes.c_char_p, [P]
+    reader.is_ready.argtypes = reader.give_back.argtypes = [P]
+blocks = [api.PyMem_Malloc(200) for _ in range(5000)]
+new = [block for block in blocks if attached.who(block) == b"CPython"]
+assert len(new) > 1000, len(new)
+assert attached.who(id(homefree)) in (b"CPython", None)
+assert attached.is_ready(new[0]) == 1 and detached.is_ready(new[0]) == 0
+taken = {new[-1]}
+attached.give_back(new[-1])
+assert any(api.PyMem_Malloc(200) in taken for _ in range(5000))
+python.hf_malloc.restype = P
+assert attached.who(python.hf_malloc(S(100))) == b"homefree"
+print("read")
+"""
+
 
 class Members(unittest.TestCase):
     @classmethod
@@ -163,6 +186,26 @@ class Members(unittest.TestCase):
         self.assertIn("which this thread may not call now", done.stderr)
         done = self.run_guest(NOT_READY, made, "unknown_free:leak")
         self.assertEqual((done.returncode, done.stdout), (0, "leaked\n"))
+
+    def test_python(self):
+        source, made = self.work / "asker.c", self.work / "asker.so"
+        source.write_text(
+            '#include "reader.c"\n'
+            "static const struct allocator_registry *owner(const void *p)\n"
+            "{\n"
+            "    find_members();\n"
+            "    const struct member *found = owner_of(p);\n"
+            "    return found != NULL ? found->registry : NULL;\n"
+            "}\n"
+            "const char *who(const void *p) { return owner(p) != NULL ? owner(p)->name : NULL; }\n"
+            "int is_ready(const void *p) { return owner(p)->ready(); }\n"
+            "void give_back(void *p) { owner(p)->free_block(p); }\n"
+        )
+        command = ["cc", "-shared", "-fPIC", "-O2", f"-I{options.source / 'include'}"]
+        command += [f"-I{options.source / 'adapters'}", str(source), "-o", str(made), "-ldl"]
+        subprocess.run(command, check=True)
+        done = self.run_guest(PYTHON, made)
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "read\n", ""))
 
     def test_a_member_is_not_searched(self):
         # Maps memory as allocators do, and has constants in which strings would be looked for.
