@@ -11,15 +11,17 @@
 #include "loader/foreign/mmap_tracking.h"
 #include "loader/foreign/serving.h"
 
-enum { MEMBERS_MAX = 16 };
+/* Each note is looked for from the first on. */
+enum { MEMBERS_MAX = 16, NOTES_MAX = 64 };
 
 typedef const struct allocator_registry *members[MEMBERS_MAX];
 
 static size_t find(const struct hf_object *object, members found)
 {
     const char *note = NULL, *why;
-    size_t count = 0;
-    while (count < MEMBERS_MAX && hf_member_next(object, &note, &found[count], &why))
+    size_t count = 0, notes = 0;
+    while (count < MEMBERS_MAX && notes++ < NOTES_MAX &&
+           hf_member_next(object, &note, &found[count], &why))
         count += found[count] != NULL;
     return count;
 }
