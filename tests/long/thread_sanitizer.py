@@ -48,12 +48,6 @@ PROGRAMS = {
     "package": [],
     "numpy": [],
     "limit": [BUILD / "tests/python/limited/taker.so"],
-    "executor": [],
-    "executor_hostile": [],
-    "guests": [],
-    "check": [BUILD / "tests/check/module_first.so"],
-    "pressure": [],
-    "profile": [],
 }
 OPTIONS = {
     "exitcode": 0,  # a test tells what it finds, and this program the reports

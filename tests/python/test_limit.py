@@ -29,7 +29,7 @@ class Limit(support.TestCase):
         self.fine(code, *flags, prelude=support.PRELUDE + INSIDE, **environment)
 
     def test_dropped_while_others_are_told(self):
-        """The main thread calls back between two instructions, for a limit that another one drops."""
+        """The main thread calls back between two instructions, for what another one drops."""
         self.inside(
             f"""
             warnings.simplefilter("ignore")
@@ -42,7 +42,8 @@ class Limit(support.TestCase):
             threading.excepthook = lambda arguments: None  # len() of it raises
             thread.start()
             while thread.is_alive():
-                assert all(row[0] in (b"", {TAKER!r}.encode()) for row in homefree._homefree.limits())
+                for row in homefree._homefree.limits():
+                    assert row[0] in (b"", {TAKER!r}.encode()), row
             """
         )
 
