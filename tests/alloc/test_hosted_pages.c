@@ -3,6 +3,7 @@
 #include "alloc/base/libc_functions.h"
 #include "alloc/base/seal.h"
 #include "alloc/heap/fork_gate.h"
+#include "alloc/heap/front_end.h"
 #include "alloc/heap/region.h"
 #include "alloc/owner/hosted.h"
 #include "alloc/trace/watch.h"
@@ -127,6 +128,10 @@ void hf_seal_close(const struct hf_seal *seal)
 {
     (void)seal;
 }
+void hf_libc_spare_grown(void)
+{
+}
+
 void hf_heap_fatal_memory(void)
 {
     must(!"out of memory");
