@@ -11,8 +11,8 @@
  * Nothing is counted in malloc or free: glibc is asked (mallinfo2) when somebody else has taken
  * memory, or by a thread that looks. From glibc 2.35 on; nothing happens before.
  *
- * libc_spare.c owns what was seen and has the lock, for which nobody waits. Inside it, glibc's locks
- * are taken, one at a time.
+ * libc_spare.c owns what was seen and has the lock, for which nobody waits. Inside it, glibc's
+ * locks are taken, one at a time.
  */
 #ifndef HOMEFREE_ALLOC_OWNER_LIBC_SPARE_H
 #define HOMEFREE_ALLOC_OWNER_LIBC_SPARE_H
