@@ -51,7 +51,12 @@ static PyObject *sort(PyObject *self, PyObject *text)
 }
 
 static PyMethodDef methods[] = {{"sort", sort, METH_O, NULL}, {NULL, NULL, 0, NULL}};
-static PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_methods = methods};
+static PyModuleDef_Slot slots[] = {
+#ifdef Py_mod_gil /* since 3.13: it works without a GIL */
+    {Py_mod_gil, Py_MOD_GIL_NOT_USED},
+#endif
+    {0, NULL}};
+static PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_methods = methods, .m_slots = slots};
 
 PyMODINIT_FUNC HF_MODULE_INIT(void)
 {

@@ -210,6 +210,10 @@ def check(arguments, tools, place):
         runner = str(bin_directory / "python3")
         program.write_text(f'#!/bin/sh\nexec {runner} {words} "$@"\n')
         program.chmod(0o755)
+    if arguments.tools:  # what would find the system's Python
+        config = pathlib.Path(arguments.python).parent / "python3-config"
+        (bin_directory / config.name).symlink_to(config)
+        (bin_directory / "meson").symlink_to(arguments.tools / "bin/meson")
     variables = {
         name: value
         for name, value in os.environ.items()
