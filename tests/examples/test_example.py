@@ -212,7 +212,8 @@ def check(arguments, tools, place):
         program.chmod(0o755)
     if arguments.tools:  # what would find the system's Python
         config = pathlib.Path(arguments.python).parent / "python3-config"
-        (bin_directory / config.name).symlink_to(config)
+        (bin_directory / config.name).write_text(f'#!/bin/sh\nexec {config} "$@"\n')
+        (bin_directory / config.name).chmod(0o755)
         (bin_directory / "meson").symlink_to(arguments.tools / "bin/meson")
     variables = {
         name: value
