@@ -42,7 +42,7 @@ def find_nvcc():
     return found or (usual if os.path.exists(usual) else None)
 
 
-OF_TORCH = {"cuda_op", "dataloader", "device_allocator", "torch_op"}
+OF_TORCH = {"capsules", "cuda_op", "dataloader", "device_allocator", "torch_op"}
 
 # The library of the system's Python that an example works with, and its first release that has what
 # the example uses. Debian 11 has older ones.
