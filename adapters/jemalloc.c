@@ -64,26 +64,33 @@ static int owns(const void *address)
     return offset == index * bin->reg_size ? ALLOCATOR_REGISTRY_BLOCK : ALLOCATOR_REGISTRY_INSIDE;
 }
 
+/* Not malloc() and free(): where they are exported without a prefix, libc's may come first. */
 static void free_block(void *block)
 {
     const int saved_errno = errno;
-    je_free(block);
+    je_dallocx(block, 0);
     errno = saved_errno;
 }
 
 static size_t usable_size(const void *block)
 {
-    return je_malloc_usable_size((void *)(uintptr_t)block);
+    return je_sallocx(block, 0);
 }
 
 static void *resize(void *block, size_t size)
 {
-    return je_realloc(block, size);
+    void *moved = je_rallocx(block, size, 0);
+    if (moved == NULL)
+        errno = ENOMEM;
+    return moved;
 }
 
 static void *allocate(size_t size, size_t alignment)
 {
-    return alignment != 0 ? je_aligned_alloc(alignment, size) : je_malloc(size);
+    void *block = je_mallocx(size != 0 ? size : 1, alignment != 0 ? MALLOCX_ALIGN(alignment) : 0);
+    if (block == NULL)
+        errno = ENOMEM;
+    return block;
 }
 
 static void trim(void)

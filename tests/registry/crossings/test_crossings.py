@@ -9,6 +9,7 @@ mimalloc's archive is that of the wheel cmeel-mimalloc, tcmalloc's that of libgo
 what cannot be had is left out.
 
 Usage: test_crossings.py --source DIRECTORY --build DIRECTORY --library LIBHOMEFREE
+                         --command HOMEFREE
                          --jemalloc ARCHIVE --jemalloc-include DIRECTORY [unittest arguments]
 """
 
@@ -27,6 +28,7 @@ parser = argparse.ArgumentParser()
 parser.add_argument("--source", required=True, type=Path)
 parser.add_argument("--build", required=True, type=Path)
 parser.add_argument("--library", required=True, type=Path)
+parser.add_argument("--command", required=True)
 parser.add_argument("--jemalloc", required=True, type=Path)
 parser.add_argument("--jemalloc-include", required=True, type=Path)
 
@@ -145,6 +147,14 @@ class Maker:
         for name in (f"crossings_{self.name}", f"crossings_{self.name}_second"):
             self.module("MODULE", name, "name.cc", *objects)
 
+    def alone(self):
+        """The allocator and its adapter, all hidden."""
+        exports, made = self.work / "nothing.map", self.work / "alone.so"
+        exports.write_text("{ local: *; };\n")
+        hidden = ["-shared", "-s", f"-Wl,--version-script={exports}", *self.inside, *self.libraries]
+        run("c++", *FLAGS, *hidden, "-ldl", "-o", made)
+        return made
+
     def partner(self):
         self.module("PARTNER", f"partner_{self.name}", "partner.cc")
 
@@ -163,10 +173,13 @@ class Strangers(unittest.TestCase):
             cls.ways.append("mimalloc")
         for maker in makers:
             maker.module_under_test()
-            maker.partner()
         archive = run("cc", "-print-file-name=libtcmalloc_minimal.a").strip()
         if archive.startswith("/") and Path("/usr/include/gperftools/tcmalloc.h").exists():
-            Maker("tcmalloc", Path(archive), [], ["-static-libgcc", "-static-libstdc++"]).partner()
+            libraries = ["-static-libgcc", "-static-libstdc++"]
+            makers.append(Maker("tcmalloc", Path(archive), [], libraries))
+        for maker in makers:
+            maker.partner()
+        cls.makers = makers
         for plain in (options.build / "examples/crossings").glob("partner_plain.*.so"):
             shutil.copy(plain, WORK / "modules")
         cls.reader = WORK / "reader.so"
@@ -210,6 +223,15 @@ class Strangers(unittest.TestCase):
 
     def test_reader_of_one_file(self):
         self.check(self.reader)
+
+    def test_each_keeps_its_duties(self):
+        for maker in self.makers:
+            with self.subTest(maker.name):
+                command = [options.command, "test", "--registry", maker.alone()]
+                done = subprocess.run(
+                    [str(word) for word in command], capture_output=True, text=True
+                )
+                self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
     def test_nobody_reads(self):
         given = [row for row in crossings.ROWS if row.name in ("raw-given", "array-given")]
