@@ -1,6 +1,7 @@
 """Loads libraries of operators, and makes a Python function of each operator they register."""
 
 import ctypes
+import functools
 import inspect
 from array import array
 from pathlib import Path
@@ -27,7 +28,7 @@ class Value(ctypes.Structure):
         try:
             data = ctypes.string_at(self.data, self.size * (1 if self.kind == TEXT else 8))
         finally:
-            libc.free(self.data)
+            libc().free(self.data)
         if self.kind == TEXT:
             return data.decode()
         numbers = array("d", data)
@@ -46,9 +47,14 @@ class Op(ctypes.Structure):
     ]
 
 
-libc = ctypes.CDLL(None)
-libc.free.argtypes = [ctypes.c_void_p]
-libc.free.restype = None
+@functools.cache
+def libc():
+    """Looked up once a library is there: ctypes keeps the function that it has found, and homefree,
+    which comes with the first library, can only route what is looked up after that."""
+    found = ctypes.CDLL(None)
+    found.free.argtypes = [ctypes.c_void_p]
+    found.free.restype = None
+    return found
 
 
 class Registry:
