@@ -2,7 +2,7 @@
 /*
  * Python frames of the calling thread, read from CPython's structures: nothing of CPython's is
  * called but what names the current thread state, nothing is locked or allocated. CPython 3.9 to
- * 3.14 (python_layouts.def); of other versions no frame is known.
+ * 3.15 (python_layouts.def); of other versions no frame is known.
  *
  * Not in libhomefree, but in diagnostics mode and in the satellite that has profiles.
  */
