@@ -4,8 +4,8 @@
  * the heap's blocks home without knowing homefree. Owns one constant structure, which nothing here
  * refers to. Callable at any stage.
  *
- * Pages that are lent to a hosted allocator are not the heap's: loader/host/python_member.c. An
- * instance that forwards owns nothing; the heap's is a member itself.
+ * Pages that are lent to CPython are not the heap's (loader/host/python_member.c), but those with
+ * guarded samples are. An instance that forwards owns nothing; the heap's is a member itself.
  */
 #include "alloc/heap/front_end.h"
 #include "alloc/heap/internal.h"
@@ -16,12 +16,16 @@
 
 static int owns(const void *address)
 {
-    const void *block;
-    if (!hf_owned(address) || hf_forward != NULL || hf_hosted_of(address) != NULL)
+    struct hf_owner owner = {.kind = HF_OWNER_HEAP};
+    if (!hf_owned(address) || hf_forward != NULL)
         return ALLOCATOR_REGISTRY_NOT_MINE;
-    if (hf_heap_block(address, &block) == 0)
+    if (!hf_hosted_describe(address, &owner))
+        (void)hf_heap_block(address, &owner.block);
+    if (owner.kind != HF_OWNER_HEAP)
+        return ALLOCATOR_REGISTRY_NOT_MINE;
+    if (owner.block == NULL)
         return ALLOCATOR_REGISTRY_NO_BLOCK;
-    return address == block ? ALLOCATOR_REGISTRY_BLOCK : ALLOCATOR_REGISTRY_INSIDE;
+    return address == owner.block ? ALLOCATOR_REGISTRY_BLOCK : ALLOCATOR_REGISTRY_INSIDE;
 }
 
 static void *allocate(size_t size, size_t alignment)

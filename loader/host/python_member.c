@@ -26,6 +26,8 @@ static int owns(const void *address)
     if (hosted == NULL)
         return ALLOCATOR_REGISTRY_NOT_MINE;
     hosted->describe(address, &owner);
+    if (owner.kind == HF_OWNER_HEAP) /* a guarded sample: alloc/start/heap_member.c */
+        return ALLOCATOR_REGISTRY_NOT_MINE;
     if (owner.block == NULL)
         return ALLOCATOR_REGISTRY_MINE;
     return owner.block == address ? ALLOCATOR_REGISTRY_BLOCK : ALLOCATOR_REGISTRY_INSIDE;
