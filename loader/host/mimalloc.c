@@ -275,10 +275,13 @@ static void record(const void *start, size_t size)
 
 void hf_mimalloc_install(const struct hf_cpython *cpython)
 {
+    /* Also while it looks: CPython's functions, which it calls, may lead here. */
     static atomic_bool looked;
     if (atomic_load_explicit(&looked, memory_order_relaxed) || number == 0 ||
-        !hf_cpython_attached(cpython) || !hf_mimalloc_segments_prove(cpython) ||
-        atomic_exchange(&looked, true))
+        !hf_cpython_attached(cpython) || atomic_exchange(&looked, true))
         return;
-    hf_mimalloc_segments_find(record);
+    if (hf_mimalloc_segments_prove(cpython))
+        hf_mimalloc_segments_find(record);
+    else
+        looked = false;
 }
