@@ -121,10 +121,10 @@ static const struct hf_py_allocator *below_hook(const void *ptr)
         previous = hf_domain_previous(HF_PY_MEM);
     if (previous == NULL)
         return NULL;
-    const bool from_hook = hf_mimalloc_segments_prove(hf_cpython())
-                               ? hf_mimalloc_segments_block(ptr, &first) != 0 &&
-                                     first == (uintptr_t)ptr
-                               : !debug_hooks() || prefix_of(ptr) == NULL;
+    const bool from_hook =
+        hf_mimalloc_segments_prove(hf_cpython())
+            ? hf_mimalloc_segments_block(ptr, &first) != 0 && first == (uintptr_t)ptr
+            : !debug_hooks() || prefix_of(ptr) == NULL;
     return from_hook ? previous : NULL;
 }
 
