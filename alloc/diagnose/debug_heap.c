@@ -269,10 +269,11 @@ static void *resize_other(void *ptr, size_t size, struct hf_call_site call)
     if (HF_UNLIKELY(hf_guarded_holds(ptr)))
         return resize_sampled(ptr, size, call);
     const struct hf_hosted *hosted = hf_hosted_of(ptr);
-    if (HF_UNLIKELY(hosted != NULL))
-        return hosted->realloc(ptr, size, call.caller);
-    size_t capacity = hf_heap_capacity(ptr), asked = 0;
     struct hf_site site = hf_site_of(call.caller, call.function);
+    if (HF_UNLIKELY(hosted != NULL))
+        return hf_fault_no_block(ptr, 0, site.number) ? hosted->realloc(ptr, size, call.caller)
+                                                      : refuse(ENOMEM);
+    size_t capacity = hf_heap_capacity(ptr), asked = 0;
     bool is_block = capacity != 0 && hf_footer_read(ptr, capacity, &footer) == HF_FOOTER_LIVE;
     if (HF_UNLIKELY(!is_block) && !hf_fault_no_block(ptr, capacity, site.number))
         return refuse(ENOMEM);
