@@ -1,6 +1,10 @@
 """Libraries that predictions.py tries beside those of tests/long/interpreter_modules/libraries.py:
-large ones, which bring allocators, OpenMP, BLAS, OpenSSL or the CUDA runtime along."""
+large ones, which bring allocators, OpenMP, BLAS, OpenSSL or the CUDA runtime along.
 
+Without daft: its threads drop Python objects while the interpreter ends, and 8 of 80 processes died
+of it that had done this work twice, all without homefree (0.7.26)."""
+
+NEEDED = ("geoarrow-pyarrow",)  # by sedonadb, which does not say so
 LIBRARIES = {
     "torch": """
 import torch
@@ -186,5 +190,24 @@ assert pybase64.b64decode(pybase64.b64encode(b"text" * 99)) == b"text" * 99
     "blosc2": """
 import blosc2
 assert blosc2.decompress2(blosc2.compress2(b"text" * 1000)) == b"text" * 1000
+""",
+    "rerun-sdk": """
+import os, tempfile
+import numpy, rerun
+with tempfile.TemporaryDirectory() as directory:
+    stream = rerun.RecordingStream("homefree")
+    stream.save(directory + "/a.rrd")
+    for i in range(50):
+        stream.log("points", rerun.Points3D(numpy.full((100, 3), i)))
+    stream.flush()
+    stream.disconnect()
+    assert os.path.getsize(directory + "/a.rrd") > 5000
+""",
+    "sedonadb": """
+import sedonadb
+query = (
+    "select sum(ST_X(ST_Point(cast(value as double), 0.0))) a from generate_series(0, 999)"
+)
+assert sedonadb.connect().sql(query).to_pandas().a[0] == 499500
 """,
 }

@@ -12,10 +12,11 @@ usage: predictions.py [--build DIRECTORY] [--python PROGRAM] [--venv DIRECTORY] 
     --only NAME,…    these libraries alone
     --write          writes README.md: the tables
 
-Each library is imported and does a piece of real work in three ways: without homefree, with
-homefree.install(), and with what can be adopted adopted. Then its other compiled modules are
-imported as well, to see what it may bring. Then groups of libraries do the same in one process, in
-one order and the other. What is predicted is compared with what is seen:
+Each library is imported and does a piece of real work in four ways: without homefree, with
+homefree.install() before, with it after, when the work is done once more, and with what can be
+adopted adopted. Then its other compiled modules are imported as well, to see what it may bring.
+Then groups of libraries do the same in one process, in one order and the other; the largest does so
+in random orders, too. What is predicted is compared with what is seen:
 
     allocators       mimalloc and jemalloc say so themselves, asked by their own variables
     runtimes         OpenMP, BLAS, OpenSSL and others: the process has mapped the library's file, or
@@ -77,9 +78,9 @@ RUNTIMES = {
     "CUDA": r"libcudart\b",
     "TBB": r"libtbb\b",
 }
-WAYS = "without", "install", "adopted"
+WAYS = "without", "install", "late", "adopted"
 TIMEOUT = 240
-GROUPS, SIZE = 16, 4
+GROUPS, SIZE, ORDERS = 16, 4, 3
 TOGETHER = (
     # Those that bring allocators, OpenMP, BLAS, protobuf or GDAL.
     ("pyarrow", "polars", "duckdb", "catboost", "datafusion"),
@@ -92,16 +93,27 @@ TOGETHER = (
     ("jaxlib", "numba", "tensorflow", "cvxpy"),
 )
 
+# Two dozen of those that share a process in practice, among them six with an allocator inside.
+MANY = (
+    "numpy", "pandas", "pyarrow", "polars", "duckdb", "scipy", "scikit-learn", "matplotlib",
+    "pillow", "lxml", "orjson", "msgpack", "cryptography", "pydantic_core", "grpcio", "protobuf",
+    "pyzmq", "regex", "tokenizers", "shapely", "h5py", "catboost", "rerun-sdk", "sedonadb",
+)  # fmt: skip
+
 CHILD = r"""
 import importlib, importlib.machinery, importlib.metadata, json, os, sys
 way, whole, libraries = sys.argv[1], sys.argv[2] == "whole", json.loads(sys.argv[3])
+def work():
+    for name, code in libraries.items():
+        exec(compile(code, name, "exec"), {"where": lambda address: "heap", "__name__": "__main__"})
+if way == "late":
+    work()
 if way != "without":
     import homefree
     homefree.install()
 if way == "adopted":
     homefree.import_hook(adopt=True)
-for name, code in libraries.items():
-    exec(compile(code, name, "exec"), {"where": lambda address: "heap", "__name__": "__main__"})
+work()
 for name in libraries if whole else ():
     for file in map(str, importlib.metadata.files(name) or ()):
         ends = [end for end in importlib.machinery.EXTENSION_SUFFIXES if file.endswith(end)]
@@ -125,7 +137,8 @@ class Environment:
             subprocess.run([python, "-m", "venv", "--clear", directory], check=True)
             subprocess.run([self.python, "-m", "pip", "install", "-q", "uv"], check=True)
             # pip takes more than ten times as long for so many.
-            install = ["-m", "uv", "pip", "install", "-q", "--only-binary", ":all:", *LIBRARIES]
+            wanted = *LIBRARIES, *more_libraries.NEEDED
+            install = ["-m", "uv", "pip", "install", "-q", "--only-binary", ":all:", *wanted]
             subprocess.run([self.python, *install, "--python", self.python], check=True)
             (directory / "ready").touch()
         self.versions = json.loads(self._ask("versions"))
@@ -345,7 +358,7 @@ def together(env, names, score):
         "; ".join(dict.fromkeys(failed)) or "works",
         *(
             "; ".join(dict.fromkeys(filter(None, outcomes[way]))) or "works"
-            for way in ("install", "adopted")
+            for way in WAYS[1:]
         ),
     ]
     changed = any(a and not b for way in WAYS[1:]
@@ -355,8 +368,9 @@ def together(env, names, score):
 
 
 def groups(names):
-    chosen = [tuple(one for one in group if one in names) for group in TOGETHER]
     chance = random.Random(37)  # the same groups each time
+    orders = [MANY, *(chance.sample(MANY, len(MANY)) for _ in range(ORDERS - 1))]
+    chosen = [tuple(one for one in group if one in names) for group in (*TOGETHER, *orders)]
     for _ in range(GROUPS):
         chosen.append(tuple(chance.sample(names, min(SIZE, len(names)))))
     return [group for group in dict.fromkeys(chosen) if len(group) > 1]
@@ -367,8 +381,8 @@ HEAD = """# What is predicted of an environment, and what is seen
 Written by `predictions.py --write`. {count} libraries with compiled code were installed from PyPI
 into one environment of CPython {version}: {objects} shared objects, inspected in {took:.0f} s by
 `homefree inspect --environment`. Each was imported and did a piece of real work alone, and several
-did in one process, in one order and the other: without homefree, with `homefree.install()`, and
-with `homefree.import_hook(adopt=True)`, too.
+did in one process, in one order and the other: without homefree, with `homefree.install()` before
+the imports, with it after them and then once more, and with `homefree.import_hook(adopt=True)`, too.
 
 | claim | right | predicted, not seen | missed | precision | recall |
 |---|---|---|---|---|---|
@@ -396,8 +410,8 @@ storage. "Adopted": the objects whose allocator gave way to the heap.
 """
 GROUPED = """## Several in one process
 
-| libraries | findings | without homefree | installed | adopted |
-|---|---|---|---|---|
+| libraries | findings | without homefree | installed before | after | adopted |
+|---|---|---|---|---|---|
 """
 
 
