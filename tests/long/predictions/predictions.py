@@ -356,10 +356,7 @@ def together(env, names, score):
         ", ".join(names),
         ", ".join(sorted(rules - {"unused-library"})) or "nothing",
         "; ".join(dict.fromkeys(failed)) or "works",
-        *(
-            "; ".join(dict.fromkeys(filter(None, outcomes[way]))) or "works"
-            for way in WAYS[1:]
-        ),
+        *("; ".join(dict.fromkeys(filter(None, outcomes[way]))) or "works" for way in WAYS[1:]),
     ]
     changed = any(a and not b for way in WAYS[1:]
                   for a, b in zip(outcomes[way], outcomes["without"], strict=True))  # fmt: skip
@@ -382,7 +379,8 @@ Written by `predictions.py --write`. {count} libraries with compiled code were i
 into one environment of CPython {version}: {objects} shared objects, inspected in {took:.0f} s by
 `homefree inspect --environment`. Each was imported and did a piece of real work alone, and several
 did in one process, in one order and the other: without homefree, with `homefree.install()` before
-the imports, with it after them and then once more, and with `homefree.import_hook(adopt=True)`, too.
+the imports, with it after them and then once more, and with `homefree.import_hook(adopt=True)`,
+too.
 
 | claim | right | predicted, not seen | missed | precision | recall |
 |---|---|---|---|---|---|
