@@ -433,6 +433,7 @@ together(lambda i: run(CODE), 3)
 class Python(support.TestCase):
     """State of the package that is Python's."""
 
+    @unittest.skipIf(sys.version_info < (3, 14), "CPython 3.13 exports nothing that stops others")
     def test_frames_of_threads_that_end(self):
         self.fine(
             TOGETHER
@@ -509,9 +510,9 @@ def work(i):
     size = number * 7 % 5000
     assert len(array) == len(again) == size
     assert (array == again).all() and (size == 0 or array[-1] == number + size - 1)
-    del message
+    del message, again
     array.resize(size + 100, refcheck=False)
-    assert size == 0 or again[-1] == array[size - 1]
+    assert size == 0 or array[size - 1] == number + size - 1
     if i % 10 == 0:
         homefree.uninstall()
     if i % 10 == 5:

@@ -200,7 +200,9 @@ class Region(TestCase):
         )
 
     def test_fork(self):
-        """A child of a process whose threads allocate has the same memory, and gets more."""
+        """A child of a process whose threads allocate has the same memory, and gets more. trim()
+        opens a file, by which a child of CPython 3.13.5's hangs, without homefree as well."""
+        trim = "rows()" if sys.version_info >= (3, 14) else ""
         self.fine(
             f"""
             homefree.install()
@@ -213,7 +215,7 @@ class Region(TestCase):
                     many = {MANY}
                     good = its(block) and its(many[-1]) and churn(500) == 2000
                     free(many[-1])
-                    rows()
+                    {trim}
                     os._exit(not good)
                 assert os.waitpid(child, 0)[1] == 0
             stop.set()
