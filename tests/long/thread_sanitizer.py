@@ -36,9 +36,7 @@ REPORTS = BUILD / "reports"
 THREADS = ("blocks", "blocks_of_other_threads", "finder_of_numpy", "fork", "package", "watches")
 SECONDS_EACH = 600  # for a process of a test
 DIVIDED = 10  # that many fewer calls: each takes longer
-# The programs, and what they are given. Not the tests of mimalloc's blocks: the function of
-# CPython's that tells them is called in threads that ThreadSanitizer does not know yet, so
-# debian-cpython.sh has taken its name away.
+# The programs, and what they are given. Not the tests of mimalloc's blocks, which take too long.
 PROGRAMS = {
     "free_threading": [
         *("Build.test_gil_stays_off", "Full.test_arrays_that_others_read", "Full.test_collector"),
