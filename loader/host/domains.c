@@ -22,6 +22,7 @@
 
 #include "alloc/base/seal.h"
 #include "alloc/heap/internal.h"
+#include "alloc/owner/hosted.h"
 #include "alloc/trace/watch.h"
 #include "loader/host/interpreter_heaps.h"
 
@@ -64,11 +65,27 @@ static __attribute__((noinline, cold)) bool is_block(const void *ptr)
     return hf_heap_block(ptr, &block) != 0 && block == ptr;
 }
 
+static const struct hf_hosted *_Atomic mimalloc; /* CPython's; compared, never called */
+
+void hf_domains_see_mimalloc(const struct hf_hosted *hosted)
+{
+    atomic_store(&mimalloc, hosted);
+}
+
+/* Whether an address of the region may be no block of the heap's. From CPython 3.15 on, RAW's
+ * blocks may be its mimalloc's, whose memory is the region's; its own function frees them in any
+ * thread. */
+static inline bool needs_care(enum hf_py_domain domain, const void *ptr)
+{
+    return domain == HF_PY_RAW ? HF_UNLIKELY(hf_hosted_of(ptr) != NULL)
+                               : HF_UNLIKELY(atomic_load_explicit(&prefixed, memory_order_relaxed));
+}
+
 static inline bool is_mine(enum hf_py_domain domain, const void *ptr)
 {
     return HF_LIKELY(hf_owned(ptr)) &&
-           (domain == HF_PY_RAW ||
-            HF_LIKELY(!atomic_load_explicit(&prefixed, memory_order_relaxed)) || is_block(ptr));
+           (!needs_care(domain, ptr) ||
+            (domain == HF_PY_RAW ? hf_hosted_of(ptr) != atomic_load(&mimalloc) : is_block(ptr)));
 }
 
 bool hf_domains_own(const void *ptr)
@@ -155,64 +172,62 @@ static inline bool may_be_object(enum hf_py_domain domain)
 /* Who asks for no bytes gets one, as from CPython itself: the heap's realloc() to 0 bytes frees,
  * and its blocks of no bytes lie in pages that nobody may read. Before CPython 3.10, pymalloc reads
  * the beginning of the page of whatever is freed. */
-#define HOOKS(name, domain)                                                              \
-    static void *name##_malloc(void *ctx, size_t size)                                   \
-    {                                                                                    \
-        (void)ctx;                                                                       \
-        if (is_on(domain))                                                               \
-            return is_watched() ? watched_resize(NULL, size + (size == 0))               \
-                   : may_be_object(domain)                                               \
-                       ? take_object(size + (size == 0), __builtin_return_address(0))    \
-                       : hf_malloc(size + (size == 0));                                  \
-        const struct hf_py_allocator *previous = previous_of(domain);                    \
-        return previous->malloc(previous->ctx, size);                                    \
-    }                                                                                    \
-    static void *name##_calloc(void *ctx, size_t count, size_t size)                     \
-    {                                                                                    \
-        (void)ctx;                                                                       \
-        if (is_on(domain)) {                                                             \
-            if (count == 0 || size == 0)                                                 \
-                count = size = 1;                                                        \
-            return is_watched() ? watched_calloc(count, size)                            \
-                   : may_be_object(domain)                                               \
-                       ? clear_object(count, size, __builtin_return_address(0))          \
-                       : hf_calloc(count, size);                                         \
-        }                                                                                \
-        const struct hf_py_allocator *previous = previous_of(domain);                    \
-        return previous->calloc(previous->ctx, count, size);                             \
-    }                                                                                    \
-    static void *name##_realloc(void *ctx, void *ptr, size_t size)                       \
-    {                                                                                    \
-        (void)ctx;                                                                       \
-        if (is_mine(domain, ptr) || (ptr == NULL && is_on(domain)))                      \
-            return is_watched() ? watched_resize(ptr, size + (size == 0))                \
-                                : hf_realloc(ptr, size + (size == 0));                   \
-        const struct hf_py_allocator *previous = previous_of(domain);                    \
-        return previous->realloc(previous->ctx, ptr, size);                              \
-    }                                                                                    \
-    static __attribute__((noinline, cold)) void name##_free_with_care(void *ptr)         \
-    {                                                                                    \
-        const struct hf_py_allocator *previous = previous_of(domain);                    \
-        if (!is_mine(domain, ptr))                                                       \
-            previous->free(previous->ctx, ptr);                                          \
-        else if (is_watched())                                                           \
-            watched_free(ptr);                                                           \
-        else                                                                             \
-            hf_free(ptr);                                                                \
-    }                                                                                    \
-    static void name##_free(void *ctx, void *ptr)                                        \
-    {                                                                                    \
-        (void)ctx;                                                                       \
-        if (HF_UNLIKELY(!hf_owned(ptr))) {                                               \
-            const struct hf_py_allocator *previous = previous_of(domain);                \
-            previous->free(previous->ctx, ptr);                                          \
-        } else if (is_watched() ||                                                       \
-                   HF_UNLIKELY(domain != HF_PY_RAW &&                                    \
-                               atomic_load_explicit(&prefixed, memory_order_relaxed))) { \
-            name##_free_with_care(ptr);                                                  \
-        } else {                                                                         \
-            hf_free(ptr);                                                                \
-        }                                                                                \
+#define HOOKS(name, domain)                                                           \
+    static void *name##_malloc(void *ctx, size_t size)                                \
+    {                                                                                 \
+        (void)ctx;                                                                    \
+        if (is_on(domain))                                                            \
+            return is_watched() ? watched_resize(NULL, size + (size == 0))            \
+                   : may_be_object(domain)                                            \
+                       ? take_object(size + (size == 0), __builtin_return_address(0)) \
+                       : hf_malloc(size + (size == 0));                               \
+        const struct hf_py_allocator *previous = previous_of(domain);                 \
+        return previous->malloc(previous->ctx, size);                                 \
+    }                                                                                 \
+    static void *name##_calloc(void *ctx, size_t count, size_t size)                  \
+    {                                                                                 \
+        (void)ctx;                                                                    \
+        if (is_on(domain)) {                                                          \
+            if (count == 0 || size == 0)                                              \
+                count = size = 1;                                                     \
+            return is_watched() ? watched_calloc(count, size)                         \
+                   : may_be_object(domain)                                            \
+                       ? clear_object(count, size, __builtin_return_address(0))       \
+                       : hf_calloc(count, size);                                      \
+        }                                                                             \
+        const struct hf_py_allocator *previous = previous_of(domain);                 \
+        return previous->calloc(previous->ctx, count, size);                          \
+    }                                                                                 \
+    static void *name##_realloc(void *ctx, void *ptr, size_t size)                    \
+    {                                                                                 \
+        (void)ctx;                                                                    \
+        if (is_mine(domain, ptr) || (ptr == NULL && is_on(domain)))                   \
+            return is_watched() ? watched_resize(ptr, size + (size == 0))             \
+                                : hf_realloc(ptr, size + (size == 0));                \
+        const struct hf_py_allocator *previous = previous_of(domain);                 \
+        return previous->realloc(previous->ctx, ptr, size);                           \
+    }                                                                                 \
+    static __attribute__((noinline, cold)) void name##_free_with_care(void *ptr)      \
+    {                                                                                 \
+        const struct hf_py_allocator *previous = previous_of(domain);                 \
+        if (!is_mine(domain, ptr))                                                    \
+            previous->free(previous->ctx, ptr);                                       \
+        else if (is_watched())                                                        \
+            watched_free(ptr);                                                        \
+        else                                                                          \
+            hf_free(ptr);                                                             \
+    }                                                                                 \
+    static void name##_free(void *ctx, void *ptr)                                     \
+    {                                                                                 \
+        (void)ctx;                                                                    \
+        if (HF_UNLIKELY(!hf_owned(ptr))) {                                            \
+            const struct hf_py_allocator *previous = previous_of(domain);             \
+            previous->free(previous->ctx, ptr);                                       \
+        } else if (is_watched() || needs_care(domain, ptr)) {                         \
+            name##_free_with_care(ptr);                                               \
+        } else {                                                                      \
+            hf_free(ptr);                                                             \
+        }                                                                             \
     }
 HOOKS(raw, HF_PY_RAW)
 HOOKS(mem, HF_PY_MEM)

@@ -30,6 +30,11 @@ void hf_domain_uninstall(enum hf_py_domain domain);
 bool hf_domains_own(const void *ptr);
 void hf_domains_see_hooks(const struct hf_cpython *cpython);
 
+/* Tells which pages of the region are those of CPython's mimalloc: its own functions free RAW's
+ * blocks there. */
+struct hf_hosted;
+void hf_domains_see_mimalloc(const struct hf_hosted *hosted);
+
 /* The allocator below the hook, or NULL if there is no hook. Valid for ever. */
 const struct hf_py_allocator *hf_domain_previous(enum hf_py_domain domain);
 

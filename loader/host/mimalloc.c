@@ -262,6 +262,7 @@ bool hf_mimalloc_find(const struct hf_object *object, struct hf_mapping_host *ou
                                      .hosted = &hosted,
                                      .trim_name = "madvise",
                                  });
+    hf_domains_see_mimalloc(&hosted);
     number = reserved;
     *out = (struct hf_mapping_host){&hosted, reserved, HF_MIMALLOC_SEGMENT, is_its};
     return true;

@@ -462,6 +462,29 @@ class WithGil(TestCase):
                     LD_PRELOAD=preload,
                 )
 
+    def test_raw(self):
+        """From CPython 3.15 on the raw domain is its, too, as here: any thread frees such blocks,
+        also those in the region."""
+        self.fine(
+            """
+            allocator = (pointer * 5)()
+            python.PyMem_GetAllocator(1, allocator)
+            python.PyMem_SetAllocator(0, allocator)
+            early = [raw_malloc(n) for n in (1, 500, 5000, MIB) for _ in range(3)]
+            assert all(owns(block) and its(block) for block in early)
+            homefree.install()
+            assert kind(raw_malloc(10)) == "heap"
+            raw_free_bare = function(bare, "PyMem_RawFree", None, pointer)
+            raw_realloc_bare = function(bare, "PyMem_RawRealloc", pointer, pointer, size_t)
+            raw_free(early.pop())
+            for block in early:
+                raw_free_bare(raw_realloc_bare(block, 3000))
+            assert churn() == 80000
+            """,
+            PYTHONMALLOC="mimalloc",
+            LD_PRELOAD=f"{homefree.get_library_dir()}/libhomefree-preload.so",
+        )
+
     def test_not_asked_for(self):
         self.fine("homefree.install(); assert owner_of(object()).allocator == 'pymalloc'")
 
