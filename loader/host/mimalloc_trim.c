@@ -174,8 +174,12 @@ bool hf_mimalloc_trim(const struct hf_hosted *hosted, unsigned number)
         return false;
     bool able = hf_mimalloc_segments_prove(cpython);
     for (int turn = collect != NULL ? 0 : COLLECTIONS; able && turn <= COLLECTIONS; turn++) {
-        struct hf_py_interpreter *interpreter = py->interpreter_head();
+        /* The newest is the head. Others may end while their world is being stopped. */
+        struct hf_py_interpreter *interpreter = py->main_interpreter();
         cpython->attach(cpython->detach());
+        able = py->interpreter_head() == interpreter;
+        if (!able)
+            break;
         cpython->stop_world(interpreter);
         able = py->interpreter_head() == interpreter && py->interpreter_next(interpreter) == NULL;
         if (able && turn < COLLECTIONS)

@@ -359,6 +359,23 @@ class Trim(TestCase):
             """
         )
 
+    def test_interpreters_that_end(self):
+        """None is stopped that may end meanwhile."""
+        self.fine(
+            """
+            import concurrent.interpreters
+            homefree.install()
+            def come_and_go():
+                for _ in range(30):
+                    concurrent.interpreters.create().close()
+            threads = [threading.Thread(target=come_and_go) for _ in range(3)]
+            for thread in threads:
+                thread.start()
+            while any(thread.is_alive() for thread in threads):
+                homefree.trim()
+            """
+        )
+
 
 @unittest.skipUnless(
     support.FREE_THREADED and shutil.which("strip"), "no free-threaded CPython, no strip"
