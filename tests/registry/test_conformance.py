@@ -42,6 +42,21 @@ WRONG = {
     "LONG_NAME": ("structure", "name is of at most 63 bytes, printable ASCII"),
 }
 
+# What a constructor of the file does, and what is then said.
+ENDS = {
+    "exit(0);": "the process ended with status 0",
+    "_exit(1);": "the process ended with status 1",
+    "abort();": "the process died: Aborted",
+    "for (;;) pause();": "it did not end within 2 seconds",
+    "for (int i = 0; i < 64; i++) close(i);": "the process ended with status 3",
+}
+GOES_ON = {
+    "output": 'puts("not in the document");',
+    "blocked": "sigset_t all; sigfillset(&all); sigprocmask(SIG_BLOCK, &all, NULL);",
+    "children ignored": "signal(SIGCHLD, SIG_IGN);",
+    "alarms ignored": "signal(SIGALRM, SIG_IGN);",
+}
+
 
 def run(*command):
     environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
@@ -99,6 +114,55 @@ class Conformance(unittest.TestCase):
         self.assertEqual((status, bad), (0, []))
         skipped = [check["check"] for check in member["checks"] if check["result"] == "skipped"]
         self.assertEqual(skipped, ["ready"])
+
+    def build_with(self, name, constructor, *words):
+        source = self.work / f"{name}.c"
+        source.write_text(
+            "#include <signal.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <unistd.h>\n"
+            f"__attribute__((constructor)) static void begin(void) {{ {constructor} }}\n"
+        )
+        return self.build(name, "-w", *words, source, options.source / "tests/registry/wrong.c")
+
+    def test_a_file_that_ends_the_process(self):
+        for constructor, how in ENDS.items():
+            with self.subTest(constructor):
+                made = self.build_with("ends", constructor)
+                done = run(options.command, "test", "--timeout", "2", "--registry", made)
+                self.assertEqual((done.returncode, done.stdout), (3, ""))
+                self.assertIn(f"cannot load '{made}': {how}", done.stderr)
+
+    def test_what_a_file_leaves_behind(self):
+        for name, constructor in GOES_ON.items():
+            with self.subTest(name):
+                made = self.build_with("clean", constructor)
+                status, member = self.examine(made, "--only", "constant")
+                self.assertEqual((status, member["checks"][0]["result"]), (0, "ok"))
+                made = self.build_with("wrong", constructor, "-DWRONG=READS_FOREIGN")
+                status, member = self.examine(made, "--only", "foreign addresses")
+                self.assertEqual((status, member["checks"][0]["result"]), (1, "refused"))
+                made = self.build_with("hangs", constructor, "-DWRONG=LOCKS")
+                status, member = self.examine(made, "--only", "signals")
+                self.assertEqual((status, member["checks"][0]["result"]), (1, "refused"))
+
+    def test_what_is_no_file(self):
+        fifo = self.work / "fifo"
+        os.mkfifo(fifo)
+        for path in (fifo, self.work, "/dev/zero"):
+            done = run(options.command, "test", "--registry", path)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn("is no file", done.stderr)
+
+    def test_other_options(self):
+        made = self.build("right", options.source / "tests/registry/wrong.c")
+        for words, said in {
+            ("--only", "nothing"): "no check of --registry is named 'nothing'",
+            ("--jobs", "2"): "--registry takes --only, --timeout and --json alone",
+            ("--junit", self.work / "junit.xml"): "--registry takes",
+            ("--list",): "--registry takes",
+        }.items():
+            done = run(options.command, "test", *words, "--registry", made)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn(said, done.stderr)
 
     def test_no_member(self):
         source = self.work / "none.c"

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Owns the processes of the checks, one at a time, which begin as copies of this one: the file is
- * loaded, and nothing in it has been called. See registry_test.h. One thread.
+ * Owns two generations of processes, one at a time each. The first loads the file, so that nothing
+ * in it ends this one, and prints the page. Its children are the checks', which begin as copies of
+ * it: the file is loaded, and no function of a member has been called. See registry_test.h. One
+ * thread.
  */
 #include "loader/command/test/registry_test.h"
 
@@ -13,17 +15,113 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 static const char who[] = "homefree test";
 
 enum { SAID_MAX = 4 * HF_REGISTRY_LINE };
+
+/* ---- processes ---- */
+
+static volatile sig_atomic_t is_late;
+static volatile pid_t limited; /* the process that has a time limit */
+
+static void stop(int signal)
+{
+    (void)signal;
+    is_late = 1;
+    (void)kill(limited, SIGKILL);
+}
+
+/* Gives a process so many seconds; 0 ends the limit. */
+static void limit(pid_t process, unsigned seconds)
+{
+    const struct sigaction action = {.sa_handler = stop};
+    const struct itimerval timer = {.it_value.tv_sec = seconds, .it_interval.tv_sec = 1};
+    const struct itimerval none = {.it_value.tv_sec = 0};
+    (void)setitimer(ITIMER_REAL, &none, NULL);
+    if (seconds == 0)
+        return;
+    limited = process;
+    is_late = 0;
+    (void)sigaction(SIGALRM, &action, NULL);
+    (void)setitimer(ITIMER_REAL, &timer, NULL);
+}
+
+/* Whoever started this process, or the file that was loaded, may have left them otherwise: ignored,
+ * SIGCHLD lets no child leave a status; blocked, an alarm ends no waiting. */
+static void restore_signals(void)
+{
+    sigset_t none;
+    (void)signal(SIGCHLD, SIG_DFL);
+    (void)signal(SIGALRM, SIG_DFL);
+    (void)sigemptyset(&none);
+    (void)sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+/* As fork(). *other is the child's end of a pipe there, and the parent's here. The child does not
+ * outlive this process. */
+static pid_t begin(int *other)
+{
+    int ends[2];
+    const pid_t parent = getpid();
+    restore_signals();
+    (void)fflush(stdout);
+    if (pipe(ends) != 0)
+        return -1;
+    const pid_t child = fork();
+    *other = ends[child == 0];
+    (void)close(ends[child != 0]);
+    if (child < 0)
+        (void)close(*other);
+    if (child == 0 && (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent))
+        _exit(HF_EXIT_FAILED);
+    return child;
+}
+
+/* Ends without the bytes if the process is late. */
+static size_t read_most(int input, char *out, size_t most)
+{
+    size_t length = 0;
+    while (length < most && !is_late) {
+        const ssize_t size = read(input, out + length, most - length);
+        if (size == 0 || (size < 0 && errno != EINTR))
+            break;
+        length += size > 0 ? (size_t)size : 0;
+    }
+    return length;
+}
+
+static int end_of(pid_t process)
+{
+    int status = 0;
+    while (waitpid(process, &status, 0) < 0 && errno == EINTR)
+        ;
+    return status;
+}
+
+/* How a process ended that should have done something else. */
+static const char *describe(int status, unsigned seconds)
+{
+    static char how[128];
+    if (is_late)
+        snprintf(how, sizeof how, "it did not end within %u seconds", seconds);
+    else if (WIFSIGNALED(status))
+        snprintf(how, sizeof how, "the process died: %s", strsignal(WTERMSIG(status)));
+    else
+        snprintf(how, sizeof how, "the process ended with status %d", WEXITSTATUS(status));
+    return how;
+}
 
 /* ---- one check ---- */
 
@@ -32,56 +130,36 @@ struct outcome {
     const char *rule, *how, *told; /* NULL: nothing */
 };
 
-static void read_all(int input, char *out)
-{
-    size_t length = 0;
-    ssize_t size;
-    while ((size = read(input, out + length, SAID_MAX - 1 - length)) > 0 ||
-           (size < 0 && errno == EINTR))
-        length += size > 0 ? (size_t)size : 0;
-    out[length] = '\0';
-}
-
 /* Result: false if there could be no process. */
 static bool examine(const struct hf_registry_check *check, const struct allocator_registry *member,
                     unsigned seconds, struct outcome *out)
 {
-    int ends[2], status = 0;
+    int other;
     *out = (struct outcome){.rule = NULL};
-    if (pipe(ends) != 0)
+    const pid_t child = begin(&other);
+    if (child < 0)
         return false;
-    (void)fflush(stdout);
-    const pid_t child = fork();
     if (child == 0) {
-        (void)close(ends[0]);
-        hf_registry_say_to(ends[1]);
-        alarm(seconds);
+        (void)dup2(STDERR_FILENO, STDOUT_FILENO);
+        hf_registry_say_to(other);
         check->run(member);
         exit(0); /* not _exit(): what runs at exit is a part of a check */
     }
-    (void)close(ends[1]);
-    if (child > 0)
-        read_all(ends[0], out->said);
-    (void)close(ends[0]);
-    while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR)
-        ;
+    limit(child, seconds);
+    out->said[read_most(other, out->said, SAID_MAX - 1)] = '\0';
+    (void)close(other);
+    const int status = end_of(child);
+    limit(0, 0);
     char *rest = out->said;
     for (char *line; (line = strsep(&rest, "\n")) != NULL && line[0] != '\0';)
         *(line[0] == HF_REGISTRY_RULE  ? &out->rule
           : line[0] == HF_REGISTRY_HOW ? &out->how
                                        : &out->told) = line + 1;
-    if (out->rule != NULL || status == 0)
-        return child > 0;
-    out->rule = check->rule;
-    static char how[128];
-    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM)
-        snprintf(how, sizeof how, "the check did not end within %u seconds", seconds);
-    else if (WIFSIGNALED(status))
-        snprintf(how, sizeof how, "the process died: %s", strsignal(WTERMSIG(status)));
-    else
-        snprintf(how, sizeof how, "the process ended with status %d", WEXITSTATUS(status));
-    out->how = how;
-    return child > 0;
+    if (out->rule == NULL && (status != 0 || is_late)) {
+        out->rule = check->rule;
+        out->how = describe(status, seconds);
+    }
+    return true;
 }
 
 /* ---- the page ---- */
@@ -154,21 +232,28 @@ static bool test_member(struct page *page, const struct hf_registry_request *req
     return true;
 }
 
-int hf_registry_test(const struct hf_registry_request *request)
+/* The file's own output is not the page's. NULL after an error message. */
+static const struct link_map *load(const char *path, const char *file)
 {
-    const char *const file = request->file;
-    char path[PATH_MAX];
-    struct hf_object object;
-    struct link_map *map = NULL;
-    struct page page = {.is_json = request->json};
-    if (realpath(file, path) == NULL)
-        return hf_command_wrong(who, "cannot read '%s': %s", file, strerror(errno));
+    struct link_map *map;
+    const int page = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    (void)dup2(STDERR_FILENO, STDOUT_FILENO);
     void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (handle == NULL || dlinfo(handle, RTLD_DI_LINKMAP, &map) != 0 ||
-        !hf_dynlink_open(map, &object)) {
-        hf_command_complain(who, "cannot load '%s': %s", file, dlerror());
-        return HF_EXIT_FAILED;
-    }
+    (void)fflush(stdout);
+    (void)dup2(page, STDOUT_FILENO);
+    (void)close(page);
+    if (handle != NULL && dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0)
+        return map;
+    hf_command_complain(who, "cannot load '%s': %s", file, dlerror());
+    return NULL;
+}
+
+static int test_members(const struct hf_registry_request *request, const char *path,
+                        const struct link_map *map)
+{
+    struct hf_object object;
+    struct page page = {.is_json = request->json};
+    (void)hf_dynlink_open(map, &object);
     if (request->json) {
         hf_json_begin_plain(&page.json, stdout, false);
         hf_json_unsigned(&page.json, "homefree_registry", 1);
@@ -195,8 +280,66 @@ int hf_registry_test(const struct hf_registry_request *request)
     if (request->json)
         hf_json_finish(&page.json);
     if (members == 0) {
-        hf_command_complain(who, "'%s' publishes no member of the registry", file);
+        hf_command_complain(who, "'%s' publishes no member of the registry", request->file);
         return HF_EXIT_FAILED;
     }
     return page.refused != 0 ? HF_EXIT_FINDINGS : HF_EXIT_CLEAN;
+}
+
+/* In the process that loads the file. It says when that is done, and at last the result: how it
+ * ends tells nothing, because the file may end it. */
+static _Noreturn void load_and_test(const struct hf_registry_request *request, const char *path,
+                                    int other)
+{
+    const struct link_map *map = load(path, request->file);
+    char result = HF_EXIT_FAILED;
+    if (write(other, "", 1) == 1 && map != NULL)
+        result = (char)test_members(request, path, map);
+    if (fflush(stdout) != 0) {
+        hf_command_complain(who, "cannot write: %s", strerror(errno));
+        result = HF_EXIT_FAILED;
+    }
+    _exit(write(other, &result, 1) == 1 ? HF_EXIT_CLEAN : HF_EXIT_FAILED);
+}
+
+static bool is_check(const char *name)
+{
+    for (unsigned i = 0; i < hf_registry_checks_count; i++)
+        if (strcmp(name, hf_registry_checks[i].name) == 0)
+            return true;
+    return false;
+}
+
+int hf_registry_test(const struct hf_registry_request *request)
+{
+    const char *const file = request->file;
+    char path[PATH_MAX], said[2]; /* that the file is loaded, and the result */
+    struct stat what;
+    int other;
+    if (request->only != NULL && !is_check(request->only))
+        return hf_command_wrong(who, "no check of --registry is named '%s'", request->only);
+    if (realpath(file, path) == NULL || stat(path, &what) != 0)
+        return hf_command_wrong(who, "cannot read '%s': %s", file, strerror(errno));
+    if (!S_ISREG(what.st_mode)) /* opening it may never end */
+        return hf_command_wrong(who, "'%s' is no file", file);
+    const pid_t child = begin(&other);
+    if (child < 0) {
+        hf_command_complain(who, "cannot start a process: %s", strerror(errno));
+        return HF_EXIT_FAILED;
+    }
+    if (child == 0)
+        load_and_test(request, path, other);
+    limit(child, request->seconds);
+    size_t length = read_most(other, said, 1);
+    if (length == 1) {
+        limit(0, 0);
+        length += read_most(other, said + 1, 1);
+    }
+    (void)close(other);
+    const int status = end_of(child);
+    if (length == sizeof said)
+        return said[1];
+    hf_command_complain(who, "%s '%s': %s", length == 0 ? "cannot load" : "cannot test", file,
+                        describe(status, request->seconds));
+    return HF_EXIT_FAILED;
 }

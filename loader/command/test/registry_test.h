@@ -11,11 +11,12 @@
 struct hf_registry_request {
     const char *file;
     const char *only; /* the name of a check, or NULL: all of them */
-    unsigned seconds; /* how long a check may take */
+    unsigned seconds; /* how long loading the file, or a check, may take */
     bool json;
 };
 
-/* Loads the file into this process, and prints what each check finds. Returns an exit status. */
+/* Loads the file in another process, and prints what each check finds. Returns an exit status. May
+ * not be called by a process with children or timers. */
 int hf_registry_test(const struct hf_registry_request *request);
 
 #endif

@@ -138,6 +138,14 @@ static int check_seconds(const char *value)
     return HF_EXIT_CLEAN;
 }
 
+static bool goes_with_registry(const struct request *request)
+{
+    return request->script == NULL && request->python == NULL && request->jobs == NULL &&
+           request->learn == NULL && request->limit == NULL && request->beside_count == 0 &&
+           request->junit == NULL && request->html == NULL && !request->list && !request->all &&
+           !request->pointers && !request->interpreters;
+}
+
 /* Returns HF_EXIT_NONE, or HF_EXIT_USAGE after an error message. */
 static int check(const struct request *request, const struct hf_operand_list *operands)
 {
@@ -149,7 +157,9 @@ static int check(const struct request *request, const struct hf_operand_list *op
     if (request->registry != NULL && operands->count != 0)
         return hf_command_wrong(who, "--registry and a module exclude each other");
     if (request->registry != NULL)
-        return HF_EXIT_NONE;
+        return goes_with_registry(request)
+                   ? HF_EXIT_NONE
+                   : hf_command_wrong(who, "--registry takes --only, --timeout and --json alone");
     if (operands->count == 0)
         return hf_command_wrong(who, "no module is given");
     if (operands->values[0][0] == '\0' || operands->values[0][0] == '-')
