@@ -16,10 +16,13 @@
 #include "allocator_registry.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <link.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
 
 enum { MEMBERS_MAX = 64, TEXT_MAX = 64 };
 
@@ -46,10 +49,23 @@ static int lies_in(const struct dl_phdr_info *info, uintptr_t address, size_t si
     return 0;
 }
 
+/* Whether the kernel can read these bytes: a segment may go on behind the end of its file. */
+static int can_read(uintptr_t address, size_t size)
+{
+    for (uintptr_t page = address & -(uintptr_t)4096; page < address + size; page += 4096) {
+        char byte;
+        const struct iovec to = {&byte, 1}, from = {(void *)(page > address ? page : address), 1};
+        if (process_vm_readv(getpid(), &to, 1, &from, 1, 0) != 1 && errno == EFAULT)
+            return 0;
+    }
+    return 1;
+}
+
 static int is_text(const struct dl_phdr_info *info, const char *text)
 {
     for (int i = 0; i < TEXT_MAX; i++) {
-        if (!lies_in(info, (uintptr_t)text + i, 1, PF_R))
+        const uintptr_t at = (uintptr_t)text + i;
+        if (!lies_in(info, at, 1, PF_R) || ((i == 0 || at % 4096 == 0) && !can_read(at, 1)))
             return 0;
         if (text[i] == '\0')
             return i != 0;
@@ -68,6 +84,7 @@ static int is_member(const struct dl_phdr_info *info, const struct allocator_reg
 {
     const uintptr_t address = (uintptr_t)registry;
     return address % sizeof(void *) == 0 && lies_in(info, address, sizeof *registry, PF_R) &&
+           can_read(address, sizeof *registry) &&
            registry->version == ALLOCATOR_REGISTRY_VERSION && registry->size >= sizeof *registry &&
            lies_in(info, address, registry->size, PF_R) && is_text(info, registry->name) &&
            (registry->release == NULL || is_text(info, registry->release)) &&
@@ -103,7 +120,7 @@ static int look_at_notes(const struct dl_phdr_info *info, const ElfW(Phdr) *segm
     int incomplete = 0;
     const uintptr_t notes = info->dlpi_addr + segment->p_vaddr;
     const size_t size = segment->p_memsz, align = segment->p_align == 8 ? 8 : 4;
-    if (notes % 4 != 0 || !lies_in(info, notes, size, PF_R))
+    if (notes % 4 != 0 || !lies_in(info, notes, size, PF_R) || !can_read(notes, size))
         return 0;
     for (size_t at = 0; size - at >= sizeof(ElfW(Nhdr));) {
         const ElfW(Nhdr) *note = (const void *)(notes + at);
@@ -217,7 +234,6 @@ int main(int count, char **arguments)
 
 /* ---- the library ---- */
 
-#    include <errno.h>
 #    include <stdlib.h>
 
 extern void __libc_free(void *block);

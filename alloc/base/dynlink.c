@@ -619,6 +619,22 @@ static const void *note_in(const char *at, size_t left, size_t alignment, const 
     return NULL;
 }
 
+/* How many bytes of notes can be read. Those in the page of the program headers can; behind the end
+ * of the file nothing can, whatever its segments say. */
+static size_t readable(const struct hf_object *object, const char *notes, size_t size)
+{
+    enum { PAGE = 4096 /* or larger */, SIZE_MOST = 1 << 20 };
+    const uintptr_t start = (uintptr_t)notes, known = (uintptr_t)object->headers / PAGE;
+    char byte;
+    if (size == 0 || (hf_object_protection(object, start) & PF_R) == 0)
+        return 0;
+    size = smaller(size, SIZE_MOST);
+    for (uintptr_t page = start / PAGE; page <= (start + size - 1) / PAGE; page++)
+        if (page != known && !hf_maps_read((const void *)(page * PAGE), &byte, sizeof byte))
+            return page * PAGE > start ? page * PAGE - start : 0;
+    return size;
+}
+
 const void *hf_object_note(const struct hf_object *object, const char *owner, uint32_t type,
                            const void *after, size_t *size)
 {
@@ -630,9 +646,10 @@ const void *hf_object_note(const struct hf_object *object, const char *owner, ui
         if (header->p_type != PT_NOTE || header->p_vaddr % 4 != 0)
             continue;
         const char *notes = (const char *)object->base + header->p_vaddr;
-        const void *found =
-            note_in(notes, smaller(header->p_memsz, hf_object_capacity(object, notes)),
-                    header->p_align == 8 ? 8 : 4, owner, type, after, size);
+        const size_t notes_size =
+            readable(object, notes, smaller(header->p_memsz, hf_object_capacity(object, notes)));
+        const void *found = note_in(notes, notes_size, header->p_align == 8 ? 8 : 4, owner, type,
+                                    after, size);
         if (found != NULL)
             return found;
     }

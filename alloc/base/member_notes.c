@@ -4,6 +4,8 @@
  */
 #include "alloc/base/member_notes.h"
 
+#include "alloc/base/maps.h"
+
 #include <string.h>
 
 enum { TEXT_MAX = 64 };
@@ -15,10 +17,14 @@ static bool lies_in(const struct hf_object *object, const void *address, size_t 
            (hf_object_protection(object, (uintptr_t)address) & rights) == rights;
 }
 
-static bool is_text(const struct hf_object *object, const char *text)
+static bool is_text(const struct hf_object *object, const char *at)
 {
-    const size_t capacity = lies_in(object, text, 1, PF_R) ? hf_object_capacity(object, text) : 0;
-    for (size_t i = 0; i < TEXT_MAX && i < capacity; i++) {
+    char text[TEXT_MAX];
+    size_t size = lies_in(object, at, 1, PF_R) ? hf_object_capacity(object, at) : 0;
+    size = size < sizeof text ? size : sizeof text;
+    if (!hf_maps_read(at, text, size))
+        return false;
+    for (size_t i = 0; i < size; i++) {
         if (text[i] == '\0')
             return i != 0;
         if (text[i] < ' ' || text[i] > '~')
@@ -47,15 +53,18 @@ static bool are_code(const struct hf_object *object, const struct allocator_regi
            is_code(object, (const void *)member->usable_size);
 }
 
-/* The rule that a structure breaks, or NULL. */
-static const char *broken(const struct hf_object *object, const struct allocator_registry *member)
+/* The rule that a structure breaks, or NULL. A segment may go on behind the end of its file, where
+ * nothing can be read. */
+static const char *broken(const struct hf_object *object, const struct allocator_registry *at)
 {
-    if ((uintptr_t)member % _Alignof(struct allocator_registry) != 0 ||
-        !lies_in(object, member, sizeof *member, PF_R))
+    struct allocator_registry copy;
+    const struct allocator_registry *const member = &copy;
+    if ((uintptr_t)at % _Alignof(struct allocator_registry) != 0 ||
+        !lies_in(object, at, sizeof copy, PF_R) || !hf_maps_read(at, &copy, sizeof copy))
         return "the structure lies aligned in a readable segment of the object that publishes it";
     if (member->version != ALLOCATOR_REGISTRY_VERSION)
         return "version is ALLOCATOR_REGISTRY_VERSION";
-    if (member->size < sizeof *member || !lies_in(object, member, member->size, PF_R))
+    if (member->size < sizeof *member || !lies_in(object, at, member->size, PF_R))
         return "size is sizeof(struct allocator_registry), as the member was compiled";
     if (!is_text(object, member->name))
         return "name is of at most 63 bytes, printable ASCII";

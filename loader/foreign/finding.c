@@ -15,6 +15,7 @@
 #include "loader/foreign/finding.h"
 
 #include "alloc/base/apart.h"
+#include "alloc/base/maps.h"
 #include "alloc/base/options.h"
 #include "alloc/owner/foreign.h"
 #include "loader/elf/elf_names.h"
@@ -361,11 +362,12 @@ static void search_table(struct findings *findings, struct hf_elf *elf, enum hf_
 static bool is_in_memory(const struct hf_object *object, struct hf_elf *elf, uint64_t offset,
                          uint64_t address, size_t size)
 {
-    unsigned char bytes[512];
-    const unsigned char *memory = (const unsigned char *)object->base + address;
-    if (size > sizeof bytes || hf_object_capacity(object, memory) < size)
+    unsigned char bytes[512], memory[sizeof bytes];
+    const unsigned char *at = (const unsigned char *)object->base + address;
+    if (size > sizeof bytes || hf_object_capacity(object, at) < size)
         return false;
-    return hf_elf_read(elf, offset, bytes, size) == 0 && memcmp(bytes, memory, size) == 0;
+    return hf_elf_read(elf, offset, bytes, size) == 0 && hf_maps_read(at, memory, size) &&
+           memcmp(bytes, memory, size) == 0;
 }
 
 bool hf_finding_is_loaded(const struct link_map *map, struct hf_elf *elf)

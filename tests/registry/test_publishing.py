@@ -10,6 +10,7 @@ Usage: test_publishing.py --source DIRECTORY [--library LIBHOMEFREE] [unittest a
 import argparse
 import os
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -70,6 +71,31 @@ def run(*command, **more):
     return subprocess.run(
         [str(word) for word in command], capture_output=True, text=True, timeout=60, **more
     )
+
+
+def lengthened(file, moves_notes):
+    """The file with a last segment that goes on behind its end. There lie all notes, or else the
+    structure."""
+    made = bytearray(file)
+    (start,) = struct.unpack_from("<Q", made, 32)
+    (count,) = struct.unpack_from("<H", made, 56)
+    headers = {at: list(struct.unpack_from("<IIQQQQQQ", made, at)) for at in
+               range(start, start + 56 * count, 56)}
+    loads = [header for header in headers.values() if header[0] == 1]
+    notes = [header for header in headers.values() if header[0] == 4]
+    last = loads[-1]
+    behind = last[3] + 0x300000 & -0x1000
+    last[5] = last[6] = last[6] + 0x400000
+    if moves_notes:
+        for header in notes:
+            header[3] = behind
+    number = made.index(b"AllocatorRegistry\0") + 20
+    (load,) = (one for one in loads if one[2] <= number < one[2] + one[5])
+    if not moves_notes:
+        struct.pack_into("<q", made, number, behind - (number - load[2] + load[3]))
+    for at, header in headers.items():
+        struct.pack_into("<IIQQQQQQ", made, at, *header)
+    return bytes(made)
 
 
 class Publishing(unittest.TestCase):
@@ -221,6 +247,17 @@ class Publishing(unittest.TestCase):
                 self.assertEqual(self.members(self.reader, made), wanted)
                 if options.library:
                     self.check_homefree(made, wanted)
+
+    def test_behind_the_end_of_the_file(self):
+        whole, made = self.work / "whole.so", self.work / "hostile.so"
+        fields = "-DHOSTILE_FIELDS=VERSION, NAMES, FUNCTIONS, NOTHING"
+        self.build("cc", "-w", "-O1", "-fPIC", "-shared", fields, "tests/registry/hostile.c", whole)
+        for moves_notes in (True, False):
+            with self.subTest(moves_notes=moves_notes):
+                made.write_bytes(lengthened(whole.read_bytes(), moves_notes))
+                self.assertEqual(self.members(self.reader, made), [])
+                if options.library:
+                    self.check_homefree(made, [])
 
     def check_homefree(self, made, wanted):
         code = (
