@@ -67,6 +67,20 @@ static bool is_ready(const struct hf_foreign_allocator *allocator)
     return allocator->ready == NULL || allocator->ready() != 0;
 }
 
+/* Around calls of an allocator's functions for a block. Result: what leave() needs. */
+static const void *enter(const struct hf_foreign_allocator *allocator, const void *ptr)
+{
+    const void *outer = hf_foreign_handed_on;
+    if (allocator->kind == HF_QUESTION_ANSWER)
+        hf_foreign_handed_on = ptr;
+    return outer;
+}
+
+static void leave(const void *outer)
+{
+    hf_foreign_handed_on = outer;
+}
+
 /* free() must preserve errno (POSIX.1-2024); not every allocator does. */
 void hf_foreign_call_free(const struct hf_foreign_allocator *allocator, void *ptr,
                           const void *caller)
@@ -76,6 +90,7 @@ void hf_foreign_call_free(const struct hf_foreign_allocator *allocator, void *pt
         homeless(allocator, ptr, "free", caller);
         return;
     }
+    const void *outer = enter(allocator, ptr);
     switch (allocator->form) {
     case HF_FREE_PLAIN:
         ((void (*)(void *))allocator->release)(ptr);
@@ -92,6 +107,7 @@ void hf_foreign_call_free(const struct hf_foreign_allocator *allocator, void *pt
     case HF_FREE_NONE:
         homeless(allocator, ptr, "free", caller);
     }
+    leave(outer);
     errno = saved_errno;
 }
 
@@ -118,15 +134,19 @@ void *hf_foreign_call_realloc(const struct hf_foreign_allocator *allocator, void
         return NULL;
     }
     const bool leaks = allocator->form == HF_FREE_NONE || !is_ready(allocator);
-    if (allocator->realloc != NULL && !leaks)
-        return allocator->realloc(ptr, size);
+    if (allocator->realloc != NULL && !leaks) {
+        const void *outer = enter(allocator, ptr);
+        void *resized = allocator->realloc(ptr, size);
+        leave(outer);
+        return resized;
+    }
     if (leaks)
         homeless(allocator, ptr, "realloc", caller);
     void *moved = hf_libc()->malloc(size);
     if (moved == NULL)
         return NULL;
     const bool measured = allocator->usable_size != NULL && !leaks;
-    size_t old = measured ? allocator->usable_size(ptr) : 0;
+    size_t old = measured ? hf_foreign_call_usable_size(allocator, ptr, caller) : 0;
     if (!measured)
         hf_maps_copy(ptr, moved, size);
     else
@@ -141,7 +161,12 @@ size_t hf_foreign_call_usable_size(const struct hf_foreign_allocator *allocator,
 {
     if (allocator->form == HF_FREE_HOSTED)
         return allocator->hosted->usable_size(ptr, caller);
-    return allocator->usable_size != NULL && is_ready(allocator) ? allocator->usable_size(ptr) : 0;
+    if (allocator->usable_size == NULL || !is_ready(allocator))
+        return 0;
+    const void *outer = enter(allocator, ptr);
+    const size_t size = allocator->usable_size(ptr);
+    leave(outer);
+    return size;
 }
 
 bool hf_foreign_call_trim(const struct hf_foreign_allocator *allocator)

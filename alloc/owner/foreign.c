@@ -184,6 +184,13 @@ static const struct hf_foreign_allocator *among_sharers(const struct hf_foreign_
     return several_silent ? NULL : silent;
 }
 
+__thread const void *hf_foreign_handed_on;
+
+static bool is_handed_on(const struct hf_foreign_allocator *owner, const void *ptr)
+{
+    return owner->kind == HF_QUESTION_ANSWER && HF_UNLIKELY(ptr == hf_foreign_handed_on);
+}
+
 static const struct hf_foreign_allocator *ask(const struct askable *list, const void *ptr)
 {
     size_t count = atomic_load_explicit(&list->count, memory_order_acquire);
@@ -327,7 +334,7 @@ const struct hf_foreign_allocator *hf_foreign_instead(const void *ptr,
         return HF_LIKELY(definer->runtime) ? NULL
                                            : instead_of_allocator(ptr, definer->map, is_deep);
     const bool of_process = owner->serves == HF_SERVES_PROCESS;
-    if (owner->map == definer->map)
+    if (owner->map == definer->map || is_handed_on(owner, ptr))
         return NULL;
     if (definer->runtime)
         return !of_process ? owner : is_deep ? &hf_foreign_scope : NULL;
@@ -342,7 +349,7 @@ const struct hf_foreign_allocator *hf_foreign_instead_of_ours(const void *ptr)
     bool is_deep = atomic_load_explicit(&deep, memory_order_acquire);
     const struct hf_foreign_allocator *owner = find(ptr, is_deep, &guessed);
     if (owner != NULL)
-        return owner->serves == HF_SERVES_PROCESS ? NULL : owner;
+        return owner->serves == HF_SERVES_PROCESS || is_handed_on(owner, ptr) ? NULL : owner;
     return HF_UNLIKELY(is_deep) ? instead_of_allocator(ptr, serving, true) : NULL;
 }
 

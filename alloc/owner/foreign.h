@@ -156,6 +156,12 @@ struct hf_definer {
     bool runtime;    /* libc or the C++ runtime */
 };
 
+/* The block for which the calling thread is in a member's function, or NULL. A member may hand its
+ * block on to a function of another object, as mi_free: that is called, and not the member again.
+ */
+extern __thread const void *hf_foreign_handed_on
+    __attribute__((tls_model("initial-exec"), visibility("hidden")));
+
 /* The allocator to call instead of the original for a foreign pointer; NULL: call the original.
  * Pass the result only to the functions of dispatch.h. Lock-free; looks up no objects. */
 const struct hf_foreign_allocator *hf_foreign_instead(const void *ptr,

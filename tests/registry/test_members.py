@@ -104,6 +104,25 @@ mimalloc.mi_malloc.restype, mimalloc.mi_malloc.argtypes = P, [S]
 print(name_of(mimalloc.mi_malloc(100)))
 """
 
+# A program that publishes the mimalloc that it is linked with: the member's functions call those
+# of another object, through slots that are routed.
+BESIDE = """
+#include <malloc.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+int main(void)
+{
+    void *volatile block = malloc(100);
+    block = realloc(block, 5000);
+    if (malloc_usable_size(block) < 5000)
+        return 1;
+    free(block);
+    puts("home");
+    return 0;
+}
+"""
+
 # What is read of the file that is loaded, beside what the dynamic linker reads.
 READ = """
 def read():
@@ -176,6 +195,20 @@ class Members(unittest.TestCase):
         for conf in ("", "guess:off"):
             with self.subTest(conf):
                 done = self.run_guest(HOME, made, conf)
+                self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "home\n", ""))
+
+    def test_a_member_beside_its_allocator(self):
+        if not Path("/usr/include/mimalloc.h").exists():
+            self.skipTest("no mimalloc.h")
+        source, made = self.work / "beside.c", self.work / "beside"
+        source.write_text(BESIDE)
+        command = ["cc", "-O0", f"-I{options.source / 'include'}", str(source)]
+        command += [str(options.source / "adapters/mimalloc.c"), "-o", str(made), "-lmimalloc"]
+        subprocess.run(command, check=True)
+        for conf in ("", "guess:off"):
+            with self.subTest(conf):
+                environment = {"LD_PRELOAD": options.library, "HOMEFREE_CONF": conf}
+                done = subprocess.run([made], capture_output=True, text=True, env=environment)
                 self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "home\n", ""))
 
     def test_a_member_that_is_not_ready_is_not_called(self):

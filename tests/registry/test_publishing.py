@@ -79,8 +79,10 @@ def lengthened(file, moves_notes):
     made = bytearray(file)
     (start,) = struct.unpack_from("<Q", made, 32)
     (count,) = struct.unpack_from("<H", made, 56)
-    headers = {at: list(struct.unpack_from("<IIQQQQQQ", made, at)) for at in
-               range(start, start + 56 * count, 56)}
+    headers = {
+        at: list(struct.unpack_from("<IIQQQQQQ", made, at))
+        for at in range(start, start + 56 * count, 56)
+    }
     loads = [header for header in headers.values() if header[0] == 1]
     notes = [header for header in headers.values() if header[0] == 4]
     last = loads[-1]
