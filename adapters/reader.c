@@ -84,9 +84,9 @@ static int is_member(const struct dl_phdr_info *info, const struct allocator_reg
 {
     const uintptr_t address = (uintptr_t)registry;
     return address % sizeof(void *) == 0 && lies_in(info, address, sizeof *registry, PF_R) &&
-           can_read(address, sizeof *registry) &&
-           registry->version == ALLOCATOR_REGISTRY_VERSION && registry->size >= sizeof *registry &&
-           lies_in(info, address, registry->size, PF_R) && is_text(info, registry->name) &&
+           can_read(address, sizeof *registry) && registry->version == ALLOCATOR_REGISTRY_VERSION &&
+           registry->size >= sizeof *registry && lies_in(info, address, registry->size, PF_R) &&
+           is_text(info, registry->name) &&
            (registry->release == NULL || is_text(info, registry->release)) &&
            is_code(info, (uintptr_t)registry->owns, 1) &&
            is_code(info, (uintptr_t)registry->free_block, 1) &&
@@ -99,6 +99,20 @@ static int is_member(const struct dl_phdr_info *info, const struct allocator_reg
            is_code(info, (uintptr_t)registry->statistics, 0);
 }
 
+/* Objects of members that are kept loaded, and one that is to be. dlopen() takes a lock that may
+ * not be waited for inside dl_iterate_phdr(). `finding` guards both. */
+static const char *kept[MEMBERS_MAX];
+static unsigned kept_count;
+static char wanted[4096];
+
+static const char *kept_name(const char *name)
+{
+    for (unsigned i = 0; i < kept_count; i++)
+        if (strcmp(kept[i], name) == 0)
+            return kept[i];
+    return NULL;
+}
+
 static void add(const struct dl_phdr_info *info, const struct allocator_registry *registry)
 {
     for (unsigned i = 0; i < members_count; i++)
@@ -107,11 +121,24 @@ static void add(const struct dl_phdr_info *info, const struct allocator_registry
     if (members_count == MEMBERS_MAX)
         return;
     /* The program itself stays; what else cannot be kept is no member for us. */
-    const char *object = info->dlpi_name[0] != '\0' ? strdup(info->dlpi_name) : "the program";
-    if (info->dlpi_name[0] != '\0' && dlopen(object, RTLD_LAZY | RTLD_NOLOAD) == NULL)
+    const char *object = info->dlpi_name[0] != '\0' ? kept_name(info->dlpi_name) : "the program";
+    if (object == NULL) {
+        if (wanted[0] == '\0' && strlen(info->dlpi_name) < sizeof wanted)
+            strcpy(wanted, info->dlpi_name);
         return;
+    }
     members[members_count] = (struct member){registry, object};
     __atomic_store_n(&members_count, members_count + 1, __ATOMIC_RELEASE);
+}
+
+/* Result: whether the wanted object is kept from now on. */
+static int keep_wanted(void)
+{
+    if (wanted[0] == '\0' || kept_count == MEMBERS_MAX ||
+        dlopen(wanted, RTLD_LAZY | RTLD_NOLOAD) == NULL)
+        return 0;
+    kept[kept_count] = strdup(wanted);
+    return kept[kept_count] != NULL && ++kept_count != 0;
 }
 
 /* Result: whether a note leads to no member: its object is not relocated yet, or it is wrong. */
@@ -173,7 +200,10 @@ static void find_members(void)
     if (loads == __atomic_load_n(&seen, __ATOMIC_ACQUIRE) || pthread_mutex_trylock(&finding) != 0)
         return;
     int incomplete = 0;
-    dl_iterate_phdr(look_at_object, &incomplete);
+    do {
+        wanted[0] = '\0';
+        dl_iterate_phdr(look_at_object, &incomplete);
+    } while (keep_wanted());
     if (!incomplete)
         __atomic_store_n(&seen, loads, __ATOMIC_RELEASE);
     pthread_mutex_unlock(&finding);

@@ -648,8 +648,8 @@ const void *hf_object_note(const struct hf_object *object, const char *owner, ui
         const char *notes = (const char *)object->base + header->p_vaddr;
         const size_t notes_size =
             readable(object, notes, smaller(header->p_memsz, hf_object_capacity(object, notes)));
-        const void *found = note_in(notes, notes_size, header->p_align == 8 ? 8 : 4, owner, type,
-                                    after, size);
+        const void *found =
+            note_in(notes, notes_size, header->p_align == 8 ? 8 : 4, owner, type, after, size);
         if (found != NULL)
             return found;
     }

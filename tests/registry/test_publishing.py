@@ -73,6 +73,39 @@ def run(*command, **more):
     )
 
 
+# Threads free while members are loaded.
+LOADS = """
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+static volatile int ended;
+
+static void *work(void *context)
+{
+    while (!ended) {
+        void *volatile block = malloc(100);
+        free(block);
+    }
+    return context;
+}
+
+int main(int count, char **files)
+{
+    pthread_t threads[3];
+    for (int i = 0; i < 3; i++)
+        pthread_create(&threads[i], NULL, work, NULL);
+    for (int i = 1; i < count; i++)
+        if (dlopen(files[i], RTLD_NOW) == NULL)
+            return 1;
+    ended = 1;
+    for (int i = 0; i < 3; i++)
+        pthread_join(threads[i], NULL);
+    return 0;
+}
+"""
+
+
 def lengthened(file, moves_notes):
     """The file with a last segment that goes on behind its end. There lie all notes, or else the
     structure."""
@@ -249,6 +282,22 @@ class Publishing(unittest.TestCase):
                 self.assertEqual(self.members(self.reader, made), wanted)
                 if options.library:
                     self.check_homefree(made, wanted)
+
+    def test_threads_free_while_members_are_loaded(self):
+        source, loads = self.work / "loads.c", self.work / "loads"
+        source.write_text(LOADS)
+        run("cc", "-pthread", source, "-o", loads, "-ldl", check=True)
+        library = self.work / "reader.so"
+        words = ["-shared", "-fPIC", "-DREADER_PRELOAD", "adapters/reader.c", library]
+        self.build("cc", *words)
+        made = self.work / "member.so"
+        self.build("cc", *HIDE, "tests/registry/member.c", made)
+        files = [self.work / f"member{i}.so" for i in range(40)]
+        for file in files:
+            shutil.copy(made, file)
+        for _ in range(30):
+            done = run(loads, *files, env={**os.environ, "LD_PRELOAD": str(library)})
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
 
     def test_behind_the_end_of_the_file(self):
         whole, made = self.work / "whole.so", self.work / "hostile.so"
