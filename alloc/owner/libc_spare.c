@@ -35,6 +35,10 @@ enum { GROWN = 8 };
  * at every free block, shall be so small a part of the time. */
 #define COST ((uint64_t)564)
 enum { SHARE = 64, ASK_SHARE = 32 };
+/* Asking stands in somebody's way: where there are so many free blocks that it can be noticed, it
+ * is done once in minutes. */
+enum { SLOW_ASK_SHARE = 1024 };
+#define SLOW_ASK    ((uint64_t)10 * MILLISECOND)
 #define MILLISECOND ((uint64_t)1000000)
 
 static pthread_mutex_t HF_FORK_LOCK lock = PTHREAD_MUTEX_INITIALIZER;
@@ -137,7 +141,8 @@ static void look(int kind, size_t before, size_t others)
         if (is_due(kind, others, now))
             give_back(now);
         const uint64_t took = hf_clock(CLOCK_MONOTONIC_COARSE) - now;
-        next = now + took + ASK_SHARE * (took + 4 * MILLISECOND); /* about what the clock hides */
+        const uint64_t share = took < SLOW_ASK ? ASK_SHARE : SLOW_ASK_SHARE;
+        next = now + took + share * (took + 4 * MILLISECOND); /* about what the clock hides */
     }
     __atomic_store_n(&seen.next, next, __ATOMIC_RELAXED);
     pthread_mutex_unlock(&lock);
