@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: 0BSD */
 /*
- * A reader of the registry in one file, which needs allocator_registry.h and libc alone.
- *
- *   cc -o reader reader.c -ldl           ./reader FILE.so...   loads the files, lists the members
- * of the process, and sends a block of each home cc -shared -fPIC -DREADER_PRELOAD -o reader.so
- * reader.c -ldl LD_PRELOAD=./reader.so PROGRAM: whatever the program and its libraries free by the
- * names of libc goes home
+ * A reader of the registry in one file, which needs allocator_registry.h and libc alone. It is a
+ * program that loads files, lists the members of the process, and sends a block of each home; or,
+ * compiled with -DREADER_PRELOAD, a library that sends home whatever a program and its libraries
+ * free by the names of libc. README.md has the commands.
  *
  * Owns the list of members, which grows and never shrinks: a number is stored after its entry, so
  * finding an owner takes no lock. The objects of members are kept loaded.
