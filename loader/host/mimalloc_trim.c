@@ -25,6 +25,7 @@
 #include <errno.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum { COLLECTIONS = 3, HEAPS_MOST = 4096 };
 
@@ -160,6 +161,19 @@ static void leave(const struct hf_cpython_interpreters *py, const struct attache
     }
 }
 
+/* Whether the process is the child of a fork() that CPython was not told of: a stop would wait for
+ * threads that are gone. The calling thread is attached; if it is the only one, the list of states
+ * stays as it is. */
+static bool has_lost_threads(const struct hf_cpython_interpreters *py)
+{
+    enum { NO_THREAD = 2 }; /* links of the directory itself */
+    struct stat threads;
+    if (stat("/proc/self/task", &threads) != 0 || threads.st_nlink != NO_THREAD + 1)
+        return false;
+    struct hf_py_thread *first = py->thread_head(py->main_interpreter());
+    return first != NULL && py->thread_next(first) != NULL;
+}
+
 bool hf_mimalloc_trim(const struct hf_hosted *hosted, unsigned number)
 {
     const struct hf_cpython *cpython = hf_cpython();
@@ -172,7 +186,7 @@ bool hf_mimalloc_trim(const struct hf_hosted *hosted, unsigned number)
     collect_function *collect = find_collect(cpython->map);
     if (!attach(py, &attached))
         return false;
-    bool able = hf_mimalloc_segments_prove(cpython);
+    bool able = !has_lost_threads(py) && hf_mimalloc_segments_prove(cpython);
     for (int turn = collect != NULL ? 0 : COLLECTIONS; able && turn <= COLLECTIONS; turn++) {
         /* The newest is the head. Others may end while their world is being stopped. */
         struct hf_py_interpreter *interpreter = py->main_interpreter();

@@ -295,6 +295,25 @@ class Trim(TestCase):
     """
         )
 
+    def test_in_the_child_of_a_plain_fork(self):
+        """CPython knows nothing of it, and would wait for threads that are gone."""
+        self.fine(
+            """
+    from homefree import _homefree
+    homefree.install()
+    stop = threading.Event()
+    threads = started(4, lambda: [churn(500) for _ in iter(stop.is_set, True)])
+    for _ in range(5):
+        child = ctypes.CDLL(None).fork()
+        if child == 0:
+            _homefree.trim()
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+    stop.set()
+    joined(threads)
+    """
+        )
+
     def test_threads_that_wait(self):
         self.fine(
             self.MAKE
