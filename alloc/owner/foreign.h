@@ -156,9 +156,9 @@ struct hf_definer {
     bool runtime;    /* libc or the C++ runtime */
 };
 
-/* The block for which the calling thread is in a member's function, or NULL. A member may hand its
- * block on to a function of another object, as mi_free: that is called, and not the member again.
- */
+/* The block that the calling thread has handed to its owner, a member or pymalloc, whose function
+ * it is in; or NULL. The owner may hand it on to a function of another object, as mi_free: that is
+ * called, and not the owner again. */
 extern __thread const void *hf_foreign_handed_on
     __attribute__((tls_model("initial-exec"), visibility("hidden")));
 

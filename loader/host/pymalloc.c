@@ -11,11 +11,11 @@
  *
  * Since 3.12 each interpreter may have a pymalloc of its own, and CPython cannot be asked which
  * interpreters share one. So a block is passed to the current interpreter first. A pymalloc that
- * does not know an address passes it on to the RAW domain, whose hook sends it back here, and
- * `inside` identifies the block as one that has already been passed on. Then the interpreter that
- * its arena was handed out to (arena_owners.h) owns it: the block is posted there, and runs as soon
- * as a thread is attached to that. After that interpreter has ended, the block is leaked and
- * counted. Before 3.12 there is only one pymalloc.
+ * does not know an address passes it on to the RAW domain, whose hook sends it back here, where
+ * hf_foreign_handed_on says that the block has been passed on already. Then the interpreter that its
+ * arena was handed out to (arena_owners.h) owns it: the block is posted there, and runs as soon as a
+ * thread is attached to that. After that interpreter has ended, the block is leaked and counted.
+ * Before 3.12 there is only one pymalloc.
  */
 #include "loader/host/pymalloc.h"
 
@@ -56,7 +56,6 @@ static union {
 static atomic_bool lending;
 static atomic_size_t arena_size;
 static atomic_size_t leaked;
-static __thread const void *inside __attribute__((tls_model("initial-exec")));
 
 enum finding {
     BLOCK,    /* the pointer that the block's owner was given */
@@ -278,7 +277,7 @@ static bool may_call(const char *call, void *ptr, const void *caller, const stru
     const struct hf_cpython *cpython = hf_cpython();
     /* Before 3.12.4, CPython frees at its end what interpreters have allocated that ended before
      * (python/cpython#119213). Nobody uses that any more. */
-    if (inside == place->first) {
+    if (hf_foreign_handed_on == place->first) {
         if (cpython->is_initialized())
             dispatch(call, ptr, caller, place);
         else
@@ -307,15 +306,15 @@ static void hosted_free(void *ptr, const void *caller)
     if (place.size > 0 && may_call("free", ptr, caller, &place)) {
         const struct hf_cpython *cpython = hf_cpython();
         const struct hf_py_allocator *objects = table.previous.objects;
-        const void *outer = inside;
-        inside = place.first;
+        const void *outer = hf_foreign_handed_on;
+        hf_foreign_handed_on = place.first;
         if (objects != NULL && ptr == place.first)
             objects->free(objects->ctx, ptr);
         else if (place.letter == 'm')
             cpython->mem_free(ptr);
         else
             cpython->object_free(ptr);
-        inside = outer;
+        hf_foreign_handed_on = outer;
     }
     errno = saved_errno;
 }
@@ -330,7 +329,7 @@ static void *hosted_realloc(void *ptr, size_t size, const void *caller)
     void *copy = NULL;
     if (place.size == 0)
         return hf_calloc(1, size);
-    if (inside == place.first || !hf_cpython()->is_initialized()) {
+    if (hf_foreign_handed_on == place.first || !hf_cpython()->is_initialized()) {
         copy = hf_malloc(size);
         if (copy == NULL)
             return NULL;
@@ -341,16 +340,16 @@ static void *hosted_realloc(void *ptr, size_t size, const void *caller)
     hf_free(copy);
     const struct hf_cpython *cpython = hf_cpython();
     const struct hf_py_allocator *objects = table.previous.objects;
-    const void *outer = inside;
+    const void *outer = hf_foreign_handed_on;
     void *resized;
-    inside = place.first;
+    hf_foreign_handed_on = place.first;
     if (objects != NULL && ptr == place.first)
         resized = objects->realloc(objects->ctx, ptr, size);
     else if (place.letter == 'm')
         resized = cpython->mem_realloc(ptr, size);
     else
         resized = cpython->object_realloc(ptr, size);
-    inside = outer;
+    hf_foreign_handed_on = outer;
     if (resized == NULL)
         errno = ENOMEM;
     return resized;

@@ -26,6 +26,15 @@ while True:
 assert {mib} * 0.8 < live >> 20 < settled < {mib} * 1.2 + 40, (live >> 20, settled)
 """
 
+# A library that allocates.
+USE = """
+libc = ctypes.CDLL(None)
+libc.malloc.restype, libc.free.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
+def use():
+    for block in [libc.malloc(70000) for _ in range(50)]:
+        libc.free(block)
+"""
+
 
 class Growth(support.TestCase):
     def program(self, begin, meanwhile):
@@ -45,9 +54,8 @@ class Growth(support.TestCase):
 
     def test_in_a_process_on_the_heap(self):
         """Nothing is stranded: what is freed goes back, as long as the heap is used."""
-        meanwhile = "ctypes.create_string_buffer(1 << 20)"
         words = [sys.executable, "-m", "homefree", "run", "--", sys.executable, "-c"]
-        program = self.program("", meanwhile)
+        program = self.program(USE, "use()")
         done = subprocess.run([*words, program], env=os.environ, capture_output=True, text=True)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
 
