@@ -12,10 +12,10 @@
  * Since 3.12 each interpreter may have a pymalloc of its own, and CPython cannot be asked which
  * interpreters share one. So a block is passed to the current interpreter first. A pymalloc that
  * does not know an address passes it on to the RAW domain, whose hook sends it back here, where
- * hf_foreign_handed_on says that the block has been passed on already. Then the interpreter that its
- * arena was handed out to (arena_owners.h) owns it: the block is posted there, and runs as soon as a
- * thread is attached to that. After that interpreter has ended, the block is leaked and counted.
- * Before 3.12 there is only one pymalloc.
+ * hf_foreign_handed_on says that the block has been passed on already. Then the interpreter that
+ * its arena was handed out to (arena_owners.h) owns it: the block is posted there, and runs as soon
+ * as a thread is attached to that. After that interpreter has ended, the block is leaked and
+ * counted. Before 3.12 there is only one pymalloc.
  */
 #include "loader/host/pymalloc.h"
 
