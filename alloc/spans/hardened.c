@@ -376,6 +376,11 @@ static struct place place_of(size_t size, size_t alignment)
     return place;
 }
 
+size_t hf_hardened_large_whole(size_t size)
+{
+    return place_of(size, 0).whole;
+}
+
 static uint64_t seal(const uint64_t *word, uint64_t value)
 {
     return value * HF_GUARD_FACTOR ^ hf_guard_hash(word);

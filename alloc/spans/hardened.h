@@ -42,6 +42,8 @@ void hf_hardened_resize(void *ptr, struct hf_entry *entry, size_t asked, size_t 
 
 /* alignment: 0 for malloc's. NULL if there is no memory. */
 void *hf_hardened_take_large(size_t size, size_t alignment, bool zeroed);
+/* Bytes of such a block with malloc's alignment and of what is around it. */
+size_t hf_hardened_large_whole(size_t size);
 
 /* The requested size of a live block that starts there; *wrong: as hf_large_check(). Ends the
  * process if what lies around it was overwritten. No gate. */

@@ -6,6 +6,7 @@
 
 #include "alloc/spans/call.h"
 #include "alloc/spans/guards.h"
+#include "alloc/spans/hardened.h"
 #include "alloc/spans/large.h"
 #include "alloc/spans/locals.h"
 #include "alloc/spans/lookup.h"
@@ -147,11 +148,13 @@ bool hf_limited_claim(unsigned limit, const void *ptr, bool force)
 
 /* ---- resizing ---- */
 
-/* What a block of a size will count, but for the guards of large ones. */
+/* What a block of a size will count. */
 static uint64_t bytes_for(size_t size)
 {
     const size_t capacity = hf_guard_capacity(size);
-    return capacity <= HF_LARGEST ? hf_class_sizes[hf_class_of(capacity)] : hf_limited_large(size);
+    if (capacity <= HF_LARGEST)
+        return hf_class_sizes[hf_class_of(capacity)];
+    return hf_limited_large(hf_hardened != 0 ? hf_hardened_large_whole(size) : size);
 }
 
 bool hf_limited_resize_begin(struct hf_limited_resize *resize, const void *ptr, size_t size)
