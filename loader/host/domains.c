@@ -53,39 +53,48 @@ static inline bool is_on(enum hf_py_domain domain)
     return HF_LIKELY(atomic_load_explicit(&on[domain], memory_order_relaxed));
 }
 
-/* True if debug hooks are in the RAW domain. pymalloc allocates its large blocks from RAW, NumPy
- * its arrays, and the debug hooks return an address inside the heap's block. To the hooks of the
- * other domains and to NumPy's such an address is in the heap without being a block. */
-static atomic_bool prefixed;
-
-/* Apart, so that the hooks need no frame. */
-static __attribute__((noinline, cold)) bool is_block(const void *ptr)
-{
-    const void *block;
-    return hf_heap_block(ptr, &block) != 0 && block == ptr;
-}
-
-static const struct hf_hosted *_Atomic mimalloc; /* CPython's; compared, never called */
+/*
+ * What lies in the heap's region and is no block of the heap's.
+ *
+ * PREFIXES: debug hooks are in the RAW domain. pymalloc allocates its large blocks from RAW, NumPy
+ * its arrays, and the debug hooks return an address inside the heap's block: to the hooks of the
+ * other domains and to NumPy's.
+ *
+ * MIMALLOC: CPython's mimalloc has its pages there. Its own functions free its blocks; RAW's are
+ * its, too, from CPython 3.15 on, and freed by any thread.
+ */
+enum { PREFIXES = 1, MIMALLOC = 2 };
+static atomic_uint others;
+static const struct hf_hosted *_Atomic mimalloc; /* compared, never called */
 
 void hf_domains_see_mimalloc(const struct hf_hosted *hosted)
 {
     atomic_store(&mimalloc, hosted);
+    atomic_fetch_or(&others, MIMALLOC);
 }
 
-/* Whether an address of the region may be no block of the heap's. From CPython 3.15 on, RAW's
- * blocks may be its mimalloc's, whose memory is the region's; its own function frees them in any
- * thread. */
+/* Whether an address of the region may be no block of the heap's. */
 static inline bool needs_care(enum hf_py_domain domain, const void *ptr)
 {
-    return domain == HF_PY_RAW ? HF_UNLIKELY(hf_hosted_of(ptr) != NULL)
-                               : HF_UNLIKELY(atomic_load_explicit(&prefixed, memory_order_relaxed));
+    const unsigned there = atomic_load_explicit(&others, memory_order_relaxed);
+    return HF_UNLIKELY(there != 0) && ((domain != HF_PY_RAW && (there & PREFIXES) != 0) ||
+                                       ((there & MIMALLOC) != 0 && hf_hosted_of(ptr) != NULL));
+}
+
+/* Apart, so that the hooks need no frame. */
+static __attribute__((noinline, cold)) bool is_block(enum hf_py_domain domain, const void *ptr)
+{
+    const void *block;
+    const struct hf_hosted *hosted = hf_hosted_of(ptr);
+    if (hosted != NULL && hosted == atomic_load(&mimalloc))
+        return false;
+    return domain == HF_PY_RAW || (atomic_load(&others) & PREFIXES) == 0 ||
+           (hf_heap_block(ptr, &block) != 0 && block == ptr);
 }
 
 static inline bool is_mine(enum hf_py_domain domain, const void *ptr)
 {
-    return HF_LIKELY(hf_owned(ptr)) &&
-           (!needs_care(domain, ptr) ||
-            (domain == HF_PY_RAW ? hf_hosted_of(ptr) != atomic_load(&mimalloc) : is_block(ptr)));
+    return HF_LIKELY(hf_owned(ptr)) && (!needs_care(domain, ptr) || is_block(domain, ptr));
 }
 
 bool hf_domains_own(const void *ptr)
@@ -99,7 +108,7 @@ void hf_domains_see_hooks(const struct hf_cpython *cpython)
     bool debug;
     (void)hf_cpython_bottom(cpython, HF_PY_RAW, &bottom, &debug);
     if (debug)
-        atomic_store(&prefixed, true);
+        atomic_fetch_or(&others, PREFIXES);
 }
 
 /* ---- while a watch is open ---- */

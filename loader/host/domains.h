@@ -30,8 +30,8 @@ void hf_domain_uninstall(enum hf_py_domain domain);
 bool hf_domains_own(const void *ptr);
 void hf_domains_see_hooks(const struct hf_cpython *cpython);
 
-/* Tells which pages of the region are those of CPython's mimalloc: its own functions free RAW's
- * blocks there. */
+/* Tells which pages of the region are those of CPython's mimalloc: hooks pass its blocks on to what
+ * they replaced. */
 struct hf_hosted;
 void hf_domains_see_mimalloc(const struct hf_hosted *hosted);
 

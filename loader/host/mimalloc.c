@@ -110,34 +110,13 @@ static bool is_object(const char *call, const void *ptr, const void *caller)
     return debug && prefix->letter == 'o';
 }
 
-/* The allocator to call below homefree's own hook ("full" mode), which has passed the block on
- * because the heap does not own it; NULL: there is no hook, or others pass the block. The calling
- * thread is attached. */
-static const struct hf_py_allocator *below_hook(const void *ptr)
-{
-    uintptr_t first = 0;
-    const struct hf_py_allocator *previous = hf_domain_previous(HF_PY_OBJECT);
-    if (previous == NULL)
-        previous = hf_domain_previous(HF_PY_MEM);
-    if (previous == NULL)
-        return NULL;
-    const bool from_hook =
-        hf_mimalloc_segments_prove(hf_cpython())
-            ? hf_mimalloc_segments_block(ptr, &first) != 0 && first == (uintptr_t)ptr
-            : !debug_hooks() || prefix_of(ptr) == NULL;
-    return from_hook ? previous : NULL;
-}
-
 /* ---- the hosted allocator ---- */
 
 static void hosted_free(void *ptr, const void *caller)
 {
     int saved_errno = errno;
     if (may_call("free", ptr, caller)) {
-        const struct hf_py_allocator *below = below_hook(ptr);
-        if (below != NULL)
-            below->free(below->ctx, ptr);
-        else if (is_object("free", ptr, caller))
+        if (is_object("free", ptr, caller))
             hf_cpython()->object_free(ptr);
         else
             hf_cpython()->mem_free(ptr);
@@ -181,10 +160,8 @@ static void *hosted_realloc(void *ptr, size_t size, const void *caller)
         void *copy = hf_malloc(size);
         return copy == NULL ? NULL : memcpy(copy, ptr, size < usable ? size : usable);
     }
-    const struct hf_py_allocator *below = below_hook(ptr);
-    void *resized = below != NULL                       ? below->realloc(below->ctx, ptr, size)
-                    : is_object("realloc", ptr, caller) ? hf_cpython()->object_realloc(ptr, size)
-                                                        : hf_cpython()->mem_realloc(ptr, size);
+    void *resized = is_object("realloc", ptr, caller) ? hf_cpython()->object_realloc(ptr, size)
+                                                      : hf_cpython()->mem_realloc(ptr, size);
     if (resized == NULL)
         errno = ENOMEM;
     return resized;
