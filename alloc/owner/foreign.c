@@ -227,14 +227,7 @@ const struct hf_foreign_allocator *hf_foreign_of(const void *ptr)
 const struct hf_hosted *hf_foreign_hosted_of(const void *ptr)
 {
     const struct hf_foreign_allocator *allocator = hf_foreign_at(hf_foreign_pages_id(ptr));
-    if (allocator != NULL && allocator->hosted != NULL)
-        return allocator->hosted;
-    for (unsigned number = 1, last = highest; number <= last; number++) {
-        allocator = hf_foreign_at(number);
-        if (allocator != NULL && allocator->hosted != NULL && claims(allocator, ptr))
-            return allocator->hosted;
-    }
-    return NULL;
+    return allocator != NULL ? allocator->hosted : NULL;
 }
 
 /* ---- counting an allocator's bytes ---- */

@@ -116,8 +116,7 @@ extern const struct hf_live_foreign hf_foreign_live;
 /* The foreign allocator that owns a foreign pointer, or NULL. Lock-free. */
 const struct hf_foreign_allocator *hf_foreign_of(const void *ptr);
 
-/* The hosted allocator outside the region (HF_FREE_HOSTED) that owns an address, or NULL. Asks no
- * other allocator. Lock-free. */
+/* The hosted allocator that has an address on pages outside the region, or NULL. Lock-free. */
 const struct hf_hosted *hf_foreign_hosted_of(const void *ptr);
 
 /* Bytes that a foreign allocator has mapped, as far as recorded. If several allocators share an

@@ -26,7 +26,8 @@ static int owns(const void *address)
     if (hosted == NULL)
         return ALLOCATOR_REGISTRY_NOT_MINE;
     hosted->describe(address, &owner);
-    if (owner.kind == HF_OWNER_HEAP) /* a guarded sample: alloc/start/heap_member.c */
+    /* Others are guarded samples of the heap, and spaces. */
+    if (owner.kind != HF_OWNER_PYMALLOC && owner.kind != HF_OWNER_ALLOCATOR)
         return ALLOCATOR_REGISTRY_NOT_MINE;
     if (owner.block == NULL)
         return ALLOCATOR_REGISTRY_MINE;
