@@ -8,12 +8,12 @@ usage: free_threaded.py WHEEL BUILD-DIRECTORY OUTPUT-DIRECTORY
 The build directory is that of the wheel. Prints the path of each wheel that is made.
 """
 
-import base64
-import hashlib
 import pathlib
 import re
 import sys
-import zipfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "python/backend"))
+import wheel_file  # noqa: E402
 
 EXTENSIONS = ("homefree/_homefree", "homefree/harness/_unload")
 SHARED = ".abi3.so"
@@ -26,35 +26,22 @@ def suffixes(build):
     return sorted(found)
 
 
-def record(files, path):
-    lines = []
-    for name, (_, data) in files.items():
-        digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
-        lines.append(f"{name},sha256={digest},{len(data)}\n")
-    return "".join([*lines, f"{path},,\n"]).encode()
-
-
 def make(wheel, build, output, suffix):
     version = re.match(r"\.cpython-(3\d+t)-", suffix)[1]
     tags = f"cp{version[:-1]}-cp{version}"
-    with zipfile.ZipFile(wheel) as archive:
-        files = {one.filename: (one, archive.read(one)) for one in archive.infolist()}
+    files = wheel_file.read(wheel)
     for name in EXTENSIONS:
         member, _ = files.pop(name + SHARED)
         member.filename = name + suffix
         files[member.filename] = member, (build / "python" / member.filename).read_bytes()
-    (info,) = (name.rpartition("/")[0] for name in files if name.endswith(".dist-info/WHEEL"))
-    member, text = files[f"{info}/WHEEL"]
+    name = f"{wheel_file.information(files)}/WHEEL"
+    member, text = files[name]
     text, count = re.subn(rb"(?m)^Tag: cp\d+-abi3-", f"Tag: {tags}-".encode(), text)
     assert count, text
-    files[f"{info}/WHEEL"] = member, text
-    member, _ = files.pop(f"{info}/RECORD")
-    files[f"{info}/RECORD"] = member, record(files, f"{info}/RECORD")
+    files[name] = member, text
     path = output / re.sub(r"-cp\d+-abi3-", f"-{tags}-", wheel.name)
     assert path.name != wheel.name, path
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for member, data in files.values():
-            archive.writestr(member, data)
+    wheel_file.write(path, files)
     return path
 
 

@@ -6,8 +6,6 @@ State: none.
 """
 
 import ast
-import base64
-import hashlib
 import importlib.util
 import pathlib
 import re
@@ -15,6 +13,8 @@ import subprocess
 import sys
 import tempfile
 import zipfile
+
+import wheel_file
 
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
 # Of `homefree memory`, `homefree exports` and `homefree doctor --core`, and what Meson reads.
@@ -39,14 +39,10 @@ def build(directory):
         "[pytest11]\nhomefree = pytest_homefree\n"
     )
     files[f"{info}/licenses/LICENSE"] = _text("LICENSE")
-    record = ""
-    with zipfile.ZipFile(pathlib.Path(directory) / name, "w", zipfile.ZIP_DEFLATED) as archive:
-        for path, data in sorted(files.items()):
-            data = data.encode() if isinstance(data, str) else data
-            archive.writestr(_member(path), data)
-            digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
-            record += f"{path},sha256={digest},{len(data)}\n"
-        archive.writestr(_member(f"{info}/RECORD"), f"{record}{info}/RECORD,,\n")
+    members = {}
+    for path, data in sorted(files.items()):
+        members[path] = _member(path), data.encode() if isinstance(data, str) else data
+    wheel_file.write(pathlib.Path(directory) / name, members)
     return name
 
 
