@@ -6,9 +6,12 @@ build for before 3.15; there the extension is compiled for one version, and the 
 Where there is no Linux, or with `pip wheel -C pure=true`, the wheel is pure Python (pure_wheel.py).
 """
 
+import pathlib
 import sys
 import sysconfig
+import tempfile
 
+import built_in
 import mesonpy
 import pure_wheel
 from mesonpy import (
@@ -41,7 +44,13 @@ def _settings(given, *own):
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
     if sys.platform != "linux" or (config_settings or {}).get("pure") == "true":
         return pure_wheel.build(wheel_directory)
-    return mesonpy.build_wheel(wheel_directory, _settings(config_settings), metadata_directory)
+    settings = _settings(config_settings)
+    # Where meson-python would make a directory of its own, too.
+    with tempfile.TemporaryDirectory(prefix=".mesonpy-", dir=".") as build:
+        build = settings.setdefault("build-dir", build)
+        name = mesonpy.build_wheel(wheel_directory, settings, metadata_directory)
+        built_in.add(pathlib.Path(wheel_directory) / name, build)
+    return name
 
 
 def build_editable(wheel_directory, config_settings=None, metadata_directory=None):

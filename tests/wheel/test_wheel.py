@@ -7,6 +7,9 @@ usage: test_wheel.py BUILD-DIRECTORY SOURCE-DIRECTORY [--in PYTHON TOOLS WHEEL]
 setuptools and pip; WHEEL is a file.
 """
 
+import base64
+import hashlib
+import json
 import os
 import pathlib
 import shutil
@@ -123,6 +126,25 @@ class Content(unittest.TestCase):
         self.assertEqual(len(others), 4, others)
         self.assertIn("pytest_homefree.py", others)
         self.assertTrue([name for name in names if name.endswith("man/man1/homefree.1")])
+
+    def test_it_says_what_is_compiled_into_it(self):
+        """PEP 770."""
+        (name,) = (n for n in self.archive.namelist() if n.endswith("sboms/homefree.cdx.json"))
+        directory = name.rpartition("/sboms/")[0]
+        self.assertRegex(directory, r"^homefree-[\d.]+\.dist-info$")
+        bill = json.loads(self.archive.read(name))
+        self.assertEqual(bill["metadata"]["component"]["version"], WHEEL.name.split("-")[1])
+        names = [one["name"] for one in bill["components"]]
+        self.assertEqual(names, ["jemalloc", "zycore", "zydis"])
+
+    def test_record_has_every_file(self):
+        (name,) = (n for n in self.archive.namelist() if n.endswith(".dist-info/RECORD"))
+        rows = dict(line.split(",", 1) for line in self.archive.read(name).decode().splitlines())
+        self.assertEqual(sorted(rows), sorted(self.archive.namelist()))
+        for member, row in rows.items():
+            data = self.archive.read(member)
+            digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).decode().rstrip("=")
+            self.assertEqual(row, "," if member == name else f"sha256={digest},{len(data)}")
 
     def test_one_file_serves_every_cpython(self):
         self.assertIn("-abi3-linux_", WHEEL.name)
@@ -317,7 +339,7 @@ class InstalledWheel(Environment):
         for command in (["homefree"], [self.interpreter, "-m", "homefree"]):
             path = f"{self.interpreter.parent}{os.pathsep}{os.environ['PATH']}"
             answer = run(*command, "--version", PATH=path)
-            self.assertEqual(answer, "homefree 1.0.0\n")
+            self.assertEqual(answer, f"homefree {WHEEL.name.split('-')[1]}\n")
             program = ["--", self.interpreter, "-c", "import homefree"]
             answer = run(*command, "doctor", *program, PATH=path)
             self.assertIn(str(self.wheel.library / "libhomefree.so.1"), answer)
