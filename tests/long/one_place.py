@@ -132,7 +132,8 @@ def main():
         build,
         tree,
     )
-    built("ninja", "-C", build, "loader/command/homefree", "loader/libhomefree.so.1.0.0",
+    version = run(tree / "release/version").stdout.strip()
+    built("ninja", "-C", build, "loader/command/homefree", f"loader/libhomefree.so.{version}",
            "loader/libhomefree-diagnose.so", "loader/libhomefree-preload.so")  # fmt: skip
     homefree = build / "loader/command/homefree"
 
@@ -144,7 +145,7 @@ def main():
 
     said = run(homefree, "inspect", library, "--json").stdout
     expect("inspect does not name the allocator", "rainmaker" in said)
-    done = run(program, build / "loader/libhomefree.so.1.0.0")
+    done = run(program, build / "loader/libhomefree.so.1")
     expect("the function's call does not go home", done.returncode == 0)
     reports = work / "reports"
     shutil.rmtree(reports, ignore_errors=True)

@@ -49,7 +49,7 @@ def counts(directory):
         check=True,
     )
     objects = sorted(p for p in directory.rglob("*") if is_elf(p) and has_mapping(p))
-    library = directory / "loader" / "libhomefree.so.1.0.0"
+    library = directory / "loader" / "libhomefree.so.1"
     others = [f"-object={p}" for p in objects if p != library]
     export = [clangs("llvm-cov"), "export", "-format=lcov", f"-instr-profile={merged}", library]
     # llvm-cov warns about inline functions that differ between objects.

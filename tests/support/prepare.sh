@@ -80,7 +80,8 @@ homefree_more_packages() {
 # build.
 homefree_test_packages() {
     [ "$1" != tests ] && [ "$1" != builds ] || echo valgrind clang-tidy python3-torch libtorch-dev gdb \
-        libdw1 strace chromium chromium-driver python3-selenium python3-hypothesis qemu-user faketime spin
+        libdw1 strace chromium chromium-driver python3-selenium python3-hypothesis qemu-user faketime spin \
+        abigail-tools zip unzip
 }
 
 homefree_missing() {
@@ -392,6 +393,9 @@ homefree_tools() {
         'pkgconf<2.5' wheel cython 'pybind11<4' 'nanobind<4' 'swig<5' cffi pytest auditwheel ipython
     homefree_environment "$1/wheels/server" "$(homefree_python)" --clear \
         'what examples/server is behind' uvicorn
+    homefree_environment "$1/wheels/release" "$(homefree_python)" --clear \
+        'what checks bills of materials and workflows, for tests/release' \
+        'cyclonedx-python-lib[json-validation]' check-jsonschema zizmor
 }
 
 # The pytests that `pytest --homefree` must work with: the newest, and the two major versions that
