@@ -9,6 +9,10 @@ every public function or macro up to the next such comment belongs to it. A grou
 named for its first function; each further function is a page that includes it. Each header has an
 overview page. A comment that breaks the form, or a public function outside a group, is an error
 that names the header and the line.
+
+docs/examples/c/NAME.c has a header's examples, and is a program that a test runs: each is a comment
+of one line, which says what it shows, and the functions up to the next one. A page has, for each of
+its functions, the first example that calls it.
 """
 
 import argparse
@@ -51,6 +55,13 @@ TYPE = re.compile(
 )
 
 
+EXAMPLES = Path(__file__).resolve().parents[2] / "docs" / "examples" / "c"
+EXAMPLE = re.compile(
+    r"^/\* (?P<what>[^*]*) \*/\n+(?P<code>(?:static|START_TEST).*?)(?=^/\*|^int main\()",
+    re.MULTILINE | re.DOTALL,
+)
+
+
 class Broken(Exception):
     """The header is not written in the form that pages are made from."""
 
@@ -81,6 +92,14 @@ class Group:
         """The first sentence of the effect, without its end."""
         first = " ".join(" ".join(self.effect).split("  ")[0].split())
         return re.split(r"(?<=[\w)\"])[.:](?: |$)", first)[0].rstrip(".")
+
+
+class Example:
+    def __init__(self, what, code):
+        self.what, self.code = what, code.strip("\n")
+
+    def calls(self, function):
+        return re.search(rf"\b{function.name}\(", self.code)
 
 
 class Header:
@@ -251,6 +270,21 @@ def types_used(group, types):
     return used
 
 
+def examples_of(header, group):
+    """The examples that a group's page shows."""
+    path = EXAMPLES / header.name.replace("homefree/", "", 1).replace("/", "-").replace(".h", ".c")
+    if not path.exists():
+        return []
+    text = path.read_text(encoding="utf-8")
+    found = [Example(match["what"], match["code"]) for match in EXAMPLE.finditer(text)]
+    shown = []
+    for function in group.functions:
+        first = next(filter(lambda example: example.calls(function), found), None)
+        if first is not None and first not in shown:
+            shown.append(first)
+    return shown
+
+
 # ---- writing ----
 
 
@@ -370,6 +404,10 @@ def group_page(header, group, types):
         out += [".Sh TYPES", *literal("\n\n".join(types[name] for name in used).split("\n"))]
     if fields["Result"] != "none.":
         out += [".Sh RETURN VALUES", prose(sentence(fields["Result"], names))]
+    examples = examples_of(header, group)
+    for example in examples:
+        out += [".Sh EXAMPLES"] if example is examples[0] else [".Pp"]
+        out += [prose(example.what), *literal(example.code.split("\n"))]
     out += [".Sh ERRORS"]
     if isinstance(fields["Errors"], str):
         out += [prose(sentence(fields["Errors"], names))]
