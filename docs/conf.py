@@ -36,9 +36,16 @@ pygments_style = "friendly"
 pygments_dark_style = "monokai"
 html_static_path = [str(ROOT / "docs" / "static")]
 html_css_files = ["site.css"]
+html_search_scorer = str(ROOT / "docs" / "static" / "scorer.js")
+highlight_language = "none"
 
 autodoc_member_order = "bysource"
 add_module_names = False
+
+sys.path.insert(0, str(ROOT / "docs" / "examples" / "python"))
+from read import read_examples  # noqa: E402
+
+EXAMPLES = {name: text.splitlines() for name, _, text in read_examples()}
 
 # A paragraph of a docstring that describes parameters: "path: the file", "private, adopt: as in …".
 _PARAMETERS = re.compile(r"(\s*)((?:[a-z_]+, )*[a-z_]+): (?=\S)")
@@ -60,6 +67,8 @@ def _plain_docstring(app, what, name, found, options, lines):
     blocks = "\n".join(lines).strip("\n").split("\n\n")
     for block in blocks:
         rows = block.split("\n")
+        if rows[0].startswith("PYTEST_DONT_REWRITE"):
+            continue
         if all(row.startswith("    ") for row in rows):
             # Blocks of code with an empty line between them are one.
             if not (len(result) > 1 and result[-2].startswith("    ")):
@@ -76,6 +85,9 @@ def _plain_docstring(app, what, name, found, options, lines):
             result.append("")
         else:
             result += [*map(_plain, rows), ""]
+    example = EXAMPLES.get(name)
+    if example:
+        result += ["", ".. code-block:: pycon", "", *(f"   {row}" for row in example), ""]
     lines[:] = result
 
 

@@ -24,6 +24,7 @@ TABLES = {
     "doctor": ("loader/record/process_record.def", "HF_DOCTOR_RULE"),
     "report": ("alloc/diagnose/report_rules.def", "HF_REPORT_RULE"),
 }
+KEPT = "<!-- From here on written by docs/generated.py, which keeps the examples. -->\n"
 DEATHS = "loader/command/report/report_deaths.def"
 EXAMPLE = re.compile(r"^## (\S+ \S+)\n(?:(?!#|```).*\n)*```\n((?:(?!```).*\n)+)```$", re.MULTILINE)
 
@@ -41,8 +42,11 @@ class Finding:
     and remedy. The title makes the anchor."""
 
     def __init__(self, command, severity, name, texts, lines, example):
+        self.command, self.name = command, name
         self.title, self.severity = f"{command} {name}", severity.lower()
         self.anchor = f"{command}-{name}"
+        # Lines of logs and core files tell what diagnostics mode tells, too.
+        self.kind = re.sub(r"^(log|core)-", "", name)
         self.cause, *self.without, self.remedy = texts
         self.lines, self.example = lines, example
 
@@ -60,21 +64,25 @@ def findings():
                 yield Finding(command, severity, name, texts, lines, examples.get(title))
 
 
-def markdown():
-    """What docs/findings.md has behind its introduction."""
-    for one in findings():
-        if one.example is None:
-            sys.exit(f"{PAGE}: write an example: '## {one.title}', and a block of code")
-        yield f"## {one.title}\n\n{one.severity.capitalize()}. {_escaped(one.cause)}\n"
-        yield f"```\n{one.example}```\n"
-        if one.lines:
-            yield "\n".join(f"- {who}: `` {text.strip()} ``" for text, who in one.lines) + "\n"
-        for text in one.without:
-            yield f"Without homefree: {_escaped(text)}\n"
-        yield f"What to do: {_escaped(one.remedy)}\n"
+def markdown(one):
+    """A finding below its title."""
+    if one.example is None:
+        sys.exit(f"{PAGE}: write an example: '## {one.title}', and a block of code")
+    yield f"{one.severity.capitalize()}. {escaped(one.cause)}\n"
+    yield f"```\n{one.example}```\n"
+    if one.lines:
+        yield "\n".join(f"- {who}: `` {text.strip()} ``" for text, who in one.lines) + "\n"
+    for text in one.without:
+        yield f"Without homefree: {escaped(text)}\n"
+    yield f"What to do: {escaped(one.remedy)}\n"
 
 
-def _escaped(text):
+def section(one):
+    """A section of docs/findings.md."""
+    return "\n".join([f"## {one.title}\n", *markdown(one)])
+
+
+def escaped(text):
     return re.sub(r"([<>*_|\[\]])", r"\\\1", text)
 
 

@@ -18,7 +18,6 @@ import findings
 
 ROOT = Path(__file__).resolve().parents[1]
 MARK = "<!-- From here on written by docs/generated.py. -->\n"
-KEPT = "<!-- From here on written by docs/generated.py, which keeps the examples. -->\n"
 END = "<!-- Down to here. -->\n"
 
 
@@ -84,8 +83,8 @@ def package():
 
 
 def findings_page():
-    head = read(findings.PAGE).split(KEPT)[0]
-    return f"{head}{KEPT}\n" + "\n".join(findings.markdown())
+    head = read(findings.PAGE).split(findings.KEPT)[0]
+    return f"{head}{findings.KEPT}\n" + "\n".join(map(findings.section, findings.findings()))
 
 
 GENERATED = {

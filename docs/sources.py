@@ -5,7 +5,9 @@ usage: sources.py ROOT BUILD DIRECTORY
 The documents of the repository are copied with their places kept, README.md as index.md; links to
 directories lead to their READMEs, and to directories without one nowhere. The pages below
 reference/ are made: of the C headers and the command (their manual pages, by mandoc), and of the
-Python package (by Sphinx's autodoc). A page whose text has not changed is not written again.
+Python package (by Sphinx's autodoc). Each section of docs/findings.md becomes a page below
+findings/, named as its heading: the title is what the tools print, so that a search leads there. A
+page whose text has not changed is not written again.
 """
 
 import re
@@ -15,6 +17,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "alloc" / "manual"))
+import findings
 import pages as section3
 
 UNSEEN = {"homefree/check/support.h", "homefree/homefree.h"}  # nothing in them is for users
@@ -66,6 +69,8 @@ PYTHON = [
     "homefree.package",
     "homefree.setuptools",
     "homefree.check",
+    "homefree.interpreters",
+    "homefree.cuda",
 ]
 
 
@@ -102,6 +107,8 @@ def document(root, path, pages, end):
     def link(match):
         start, target, end = match.groups()
         found = (directory / target).resolve()
+        if found == root / findings.PAGE and end != ")":
+            return f"{start}/findings/{end[1:-1]}.md)"
         if found == root / "README.md":
             return f"{start}{target[: -len('README.md')]}index.md{end}"
         if found.is_dir() and (found / "README.md").exists():
@@ -126,6 +133,8 @@ def document(root, path, pages, end):
     text = "".join(map(linked, parts))
     text = PICTURE.sub(lambda match: themed(root, directory, match[0], pages), text)
     name = path.relative_to(root)
+    if str(name) == findings.PAGE:
+        text = text.split(findings.KEPT)[0] + table_of_findings()
     if str(name) == "README.md":
         text += "\n" + (root / "docs" / "contents.txt").read_text(encoding="utf-8")
         name = "index.md"
@@ -185,13 +194,36 @@ def headers(include):
         for group in header.groups:
             parts.append("## " + ", ".join(f"`{one.name}`" for one in group.functions))
             source = "\n".join(section3.group_page(header, group, {}))
-            text = manual(source, "**{}**", left_out)
+            text = manual(source, "**{}**", f"{left_out}|EXAMPLES")
             parts.append(text.replace(f"**#include &lt;{header.name}>**\n\n", ""))
+            for example in section3.examples_of(header, group):
+                parts.append(f"**Example.** {example.what}\n\n```c\n{example.code}\n```")
         types = section3.types_of([header])
         shown = [text for name, text in types.items() if not section3.INTERNAL.match(name)]
         if shown:
             parts.append("## Types\n\n```c\n" + "\n\n".join(shown) + "\n```")
         yield header.name[len("homefree/") : -len(".h")].replace("/", "-"), "\n\n".join(parts)
+
+
+def table_of_findings():
+    """What the page of findings has in place of its sections, which have pages of their own."""
+    lines = ["| finding | severity | what it says |", "|---|---|---|"]
+    for one in findings.findings():
+        cause = re.split(r"(?<=[.:]) ", findings.escaped(one.cause))[0]
+        link = f"[{one.title}](/findings/{one.anchor}.md)"
+        lines.append(f"| {link} | {one.severity} | {cause} |")
+    return "\n".join(lines) + "\n"
+
+
+def page_of_finding(one, others):
+    """A page; others: those of the same kind that other commands find."""
+    parts = [f"# {one.title}\n", *findings.markdown(one)]
+    if others:
+        links = ", ".join(f"[{other.title}](/findings/{other.anchor}.md)" for other in others)
+        parts.append(f"The same, told by other commands: {links}.\n")
+    page = f"/reference/command/homefree-{one.command}.md"
+    parts.append(f"Found by [homefree {one.command}]({page}).\n")
+    return "\n".join(parts)
 
 
 def toctree(names):
@@ -215,6 +247,11 @@ def main():
         text = manual(((build if made else root) / page).read_text(encoding="utf-8"))
         pages.write(f"reference/command/{name}.md", f"# {name.replace('-', ' ', 1)}\n\n{text}\n")
         below.setdefault("docs/command.md", []).append(f"/reference/command/{name}")
+    told = list(findings.findings())
+    for one in told:
+        others = [other for other in told if other.kind == one.kind and other is not one]
+        pages.write(f"findings/{one.anchor}.md", page_of_finding(one, others))
+        below.setdefault(findings.PAGE, []).append(f"/findings/{one.anchor}")
     documents = [path for pattern in DOCUMENTS for path in sorted(root.glob(pattern))]
     documents = [path for path in documents if str(path.relative_to(root)) not in LEFT_OUT]
     for path in documents:

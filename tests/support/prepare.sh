@@ -66,14 +66,15 @@ homefree_fail() {
 
 # Packages that the build needs. The second list is optional: what needs it is left out.
 homefree_packages() {
-    echo build-essential autoconf meson ninja-build pkg-config check python3-dev
+    echo build-essential autoconf meson ninja-build pkg-config check python3-dev \
+        "$([ "$1" != docs ] || echo mandoc python3-venv)"
 }
 
 homefree_more_packages() {
+    [ "$1" != docs ] || return 0
     echo pybind11-dev python3-numpy libmimalloc-dev libgoogle-perftools-dev
     [ "$1" = examples ] || echo ccache cmake libjemalloc2 libjemalloc-dev libtbbmalloc2 python3-venv
     [ "$1" != tests ] && [ "$1" != builds ] || echo clang libclang-rt-dev lld mold libgtest-dev catch2
-    [ "$1" != docs ] || echo mandoc
 }
 
 # What tests look for, and no build: most of what is downloaded. tests/run installs it beside the
@@ -135,12 +136,13 @@ homefree_install_for_tests() {
 
 homefree_name_missing() {
     missing=
-    for tool in cc c++ ar make autoconf meson ninja pkg-config python3; do
+    for tool in cc c++ ar make autoconf meson ninja pkg-config python3 \
+        $([ "$1" != docs ] || echo mandoc); do
         command -v "$tool" >/dev/null || missing="$missing $tool"
     done
     pkg-config --exists check 2>/dev/null || missing="$missing check(development-files)"
     [ -z "$missing" ] || homefree_fail "please install:$missing (Debian's packages:" \
-        "$(homefree_packages) $(homefree_more_packages "$1" | tr '\n' ' ')$(homefree_test_packages "$1"))"
+        "$(homefree_packages "$1") $(homefree_more_packages "$1" | tr '\n' ' ')$(homefree_test_packages "$1"))"
 }
 
 homefree_archive_is_right() {
@@ -215,7 +217,7 @@ homefree_prepare() {
     [ "$(id -u)" = 0 ] || as_root=sudo
     if homefree_has_apt; then
         # shellcheck disable=SC2046 # lists of words
-        homefree_install "$(homefree_packages)" $(homefree_more_packages "$1")
+        homefree_install "$(homefree_packages "$1")" $(homefree_more_packages "$1")
         [ "$1" = tests ] || homefree_install_for_tests "$1"
     else
         homefree_name_missing "$1"
@@ -412,7 +414,7 @@ homefree_pytest() {
 
 homefree_docs_tools() {
     homefree_environment "$1" "$(homefree_python)" --clear 'for the site of the documentation' \
-        sphinx myst-parser furo linkchecker 'readme_renderer[md]'
+        sphinx myst-parser furo 'readme_renderer[md]'
 }
 
 # Like a user's `pip wheel .`, but with the jemalloc that DIRECTORY has built already.
