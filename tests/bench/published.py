@@ -64,6 +64,15 @@ def kept(name):
     return json.loads((MEASURED / f"{name}.json").read_text(encoding="utf-8"))
 
 
+def keep_parts(document, parts):
+    """Keeps some parts of a field benchmark in place of those that are kept. Beside the facts of
+    the machine stands when they were measured."""
+    old, here = kept("field"), document["machine"]
+    said = f"{here['date']}, commit {here['commit']}, load {here['load at the start']}"
+    machine = {**old["machine"], **{part: said for part in parts}}
+    keep("field", {**old, **{part: document[part] for part in parts}, "machine": machine})
+
+
 # ---- the field's page and picture ----------------------------------------------------------------
 
 
