@@ -3,9 +3,13 @@
 `limited-api = true` for a free-threaded CPython. Those have no limited API that meson-python could
 build for before 3.15; there the extension is compiled for one version, and the wheel says so.
 
+It says what the package is without building it, which meson-python cannot. The same commit gives the
+same archives, in any directory (source_archive.py).
+
 Where there is no Linux, or with `pip wheel -C pure=true`, the wheel is pure Python (pure_wheel.py).
 """
 
+import os
 import pathlib
 import sys
 import sysconfig
@@ -13,12 +17,19 @@ import tempfile
 
 import built_in
 import mesonpy
+import packaging.version
 import pure_wheel
+import source_archive
 from mesonpy import (
     get_requires_for_build_editable,
     get_requires_for_build_sdist,
     get_requires_for_build_wheel,
 )
+
+try:
+    import tomllib
+except ImportError:  # before Python 3.11; meson-python needs it there
+    import tomli as tomllib
 
 __all__ = [
     "build_editable",
@@ -27,7 +38,15 @@ __all__ = [
     "get_requires_for_build_editable",
     "get_requires_for_build_sdist",
     "get_requires_for_build_wheel",
+    "prepare_metadata_for_build_editable",
+    "prepare_metadata_for_build_wheel",
 ]
+
+_ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+def _pure(config_settings):
+    return sys.platform != "linux" or (config_settings or {}).get("pure") == "true"
 
 
 def _settings(given, *own):
@@ -41,9 +60,34 @@ def _settings(given, *own):
     return settings
 
 
+def _as_committed():
+    os.environ["SOURCE_DATE_EPOCH"] = str(source_archive.date(_ROOT))
+    os.umask(0o022)
+
+
+def prepare_metadata_for_build_wheel(metadata_directory, config_settings=None):
+    """Without this, pip would build the whole wheel to learn what it needs."""
+    project = tomllib.loads((_ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    version = pure_wheel.version()
+    about = pathlib.Path(metadata_directory, f"homefree-{version}.dist-info")
+    about.mkdir()
+    if _pure(config_settings):
+        metadata = pure_wheel.metadata(version).encode()
+    else:
+        found = mesonpy.Metadata.from_pyproject(project, _ROOT)
+        found.version = packaging.version.Version(version)
+        metadata = bytes(found.as_rfc822())
+    (about / "METADATA").write_bytes(metadata)
+    return about.name
+
+
+prepare_metadata_for_build_editable = prepare_metadata_for_build_wheel
+
+
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
-    if sys.platform != "linux" or (config_settings or {}).get("pure") == "true":
+    if _pure(config_settings):
         return pure_wheel.build(wheel_directory)
+    _as_committed()
     settings = _settings(config_settings)
     # Where meson-python would make a directory of its own, too.
     with tempfile.TemporaryDirectory(prefix=".mesonpy-", dir=".") as build:
@@ -59,4 +103,5 @@ def build_editable(wheel_directory, config_settings=None, metadata_directory=Non
 
 
 def build_sdist(sdist_directory, config_settings=None):
+    _as_committed()
     return mesonpy.build_sdist(sdist_directory, _settings(config_settings))

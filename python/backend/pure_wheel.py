@@ -25,11 +25,11 @@ _TIME = 1980, 1, 1, 0, 0, 0
 
 def build(directory):
     """Writes the wheel. Result: its name."""
-    version = re.search(r"^  version: '(.*)',$", _text("meson.build"), re.MULTILINE)[1]
-    name = f"homefree-{version}-py3-none-any.whl"
-    info = f"homefree-{version}.dist-info"
-    files = {f"homefree/{path}": data for path, data in _package(version).items()}
-    files[f"{info}/METADATA"] = _metadata(version)
+    number = version()
+    name = f"homefree-{number}-py3-none-any.whl"
+    info = f"homefree-{number}.dist-info"
+    files = {f"homefree/{path}": data for path, data in _package(number).items()}
+    files[f"{info}/METADATA"] = metadata(number)
     files[f"{info}/WHEEL"] = (
         "Wheel-Version: 1.0\nGenerator: homefree\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
     )
@@ -44,6 +44,10 @@ def build(directory):
         members[path] = _member(path), data.encode() if isinstance(data, str) else data
     wheel_file.write(pathlib.Path(directory) / name, members)
     return name
+
+
+def version():
+    return re.search(r"^  version: '(.*)',$", _text("meson.build"), re.MULTILINE)[1]
 
 
 def _text(*path):
@@ -120,7 +124,7 @@ def _tables():
     return tables.tables(_ROOT)
 
 
-def _metadata(version):
+def metadata(version):
     """pyproject.toml's, of which this needs a few lines that look as they do there."""
     project = _text("pyproject.toml").partition("[project]")[2].partition("\n[")[0]
 
@@ -131,11 +135,13 @@ def _metadata(version):
     classifiers = re.search(r"^classifiers = \[(.*?)\]", project, re.MULTILINE | re.DOTALL)[1]
     classifiers = classifiers.replace("POSIX :: Linux", "OS Independent")
     lines = [
-        "Metadata-Version: 2.1",
+        "Metadata-Version: 2.4",
         "Name: homefree",
         f"Version: {version}",
         f"Summary: {value('description')}",
         f"Requires-Python: {value('requires-python')}",
+        "License-Expression: BSD-2-Clause",
+        "License-File: LICENSE",
         f"Keywords: {keywords.replace(', ', ',')}",
         *(f"Classifier: {one}" for one in re.findall(r'"(.*)"', classifiers) if one != _IN_C),
         "Description-Content-Type: text/markdown",

@@ -123,6 +123,19 @@ class Commands(unittest.TestCase):
         self.assertGreaterEqual(count, 3)
 
 
+class FirstChange(unittest.TestCase):
+    def test_its_lines_are_those_of_the_files(self):
+        text = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+        before, *rest = text.partition("## A first change")[2].partition("\n## ")[0].split("```c\n")
+        self.assertEqual(len(rest), 3)
+        for part in rest:
+            shown, _, after = part.partition("```")
+            name = re.findall(r"`([\w/]+\.\w+)`", before)[-1]
+            words = "".join((ROOT / name).read_text("utf-8").split())
+            self.assertIn("".join(shown.split()), words, name)
+            before = after
+
+
 class Generated(unittest.TestCase):
     def test_it_is_current(self):
         command = [sys.executable, ROOT / "docs" / "generated.py", "--check"]

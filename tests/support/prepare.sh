@@ -6,7 +6,7 @@
 #   Debian and Ubuntu: installs the packages that are missing (as root, or through sudo); what only
 #   tests look for is left to homefree_install_for_tests where WHAT is "tests".
 #   Elsewhere: names what is missing, and stops with 3.
-#   Then puts jemalloc's release archive where the Meson wrap looks for it.
+#   Then fetches the sources of others (subprojects/fetch.py).
 # homefree_build DIRECTORY TARGETS [meson options]
 # Configures DIRECTORY if need be and builds TARGETS (a list of words) in it. Shows the log when
 # something fails. homefree_build_for DIRECTORY SUITES [meson options] The same for what some tests
@@ -145,41 +145,8 @@ homefree_name_missing() {
         "$(homefree_packages "$1") $(homefree_more_packages "$1" | tr '\n' ' ')$(homefree_test_packages "$1"))"
 }
 
-homefree_archive_is_right() {
-    [ -f "$1" ] && echo "$(sed -n 's/^source_hash = //p' "$2")  $1" | sha256sum -c --status
-}
-
-# The pools of Debian and Ubuntu hold the unchanged release archives, as parts of source packages,
-# as long as one of their releases has that version. Any configured archive of theirs will do,
-# whichever release this machine runs. If none has it, Meson downloads it from its origin.
-homefree_fetch_source() {
-    wrap=$1
-    name=$(sed -n 's/^source_filename = //p' "$wrap")
-    archive=$root/subprojects/packagecache/$name
-    homefree_archive_is_right "$archive" "$wrap" && return
-    [ -x /usr/lib/apt/apt-helper ] || return 0
-    package=${name%%_*}
-    echo "homefree: fetching the source of $package" >&2
-    work=$(mktemp -d)
-    # The configured repositories, whether or not their lists have been fetched.
-    apt-get indextargets --no-release-info --format '$(SITE) $(COMPONENT)' 'Created-By: Packages' |
-        sed -n 's| main$|/pool/main|p; s| universe$|/pool/universe|p' | sort -u |
-        while read -r pool; do
-            if /usr/lib/apt/apt-helper -o APT::Sandbox::User=root download-file \
-                "$pool/$(echo "$package" | cut -c 1)/$package/$name" "$work/$name" \
-                >/dev/null 2>&1 </dev/null && homefree_archive_is_right "$work/$name" "$wrap"; then
-                mkdir -p "${archive%/*}"
-                cp "$work/$name" "$archive"
-                break
-            fi
-        done
-    rm -rf "$work"
-}
-
 homefree_fetch_sources() {
-    for wrap in "$root"/subprojects/*.wrap; do
-        homefree_fetch_source "$wrap"
-    done
+    python3 "$root/subprojects/fetch.py" || exit 3
 }
 
 # Unpacks them into a copy of the tree, as an sdist has them: homefree_unpack_sources DIRECTORY

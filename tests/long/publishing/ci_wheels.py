@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""cibuildwheel's configurations of the publishing guide, on examples/minimal.
+"""cibuildwheel's configurations of the publishing guide, on examples/minimal, and homefree's own.
 
-usage: ci_wheels.py [--wheel FILE] [--work DIRECTORY] [--only depend|vendor]
+usage: ci_wheels.py [--wheel FILE] [--work DIRECTORY] [--only depend|vendor|own]
 
 cibuildwheel (from the package index) reads each configuration, and must name manylinux builds and
 no musllinux ones. Its container needs a container engine, so its steps are taken on this machine,
 in its order and with its defaults: before-build, the wheel in an isolated build, the repair, and
-the test command in a new environment that has the repaired wheel. What differs from the container:
+the test command in a new environment that has the repaired wheel. Of homefree's own, in pyproject.toml, the builds must be those that are
+published, and the test command is tried. What differs from the container:
 compilers, glibc, and that homefree's wheel comes from FILE and not from the index. Exit status: 0
 all went well, 1 something failed, 77 something is missing here.
 """
@@ -28,6 +29,12 @@ sys.path.insert(0, str(ROOT / "tests/support"))
 import commands  # noqa: E402
 
 GUIDE = ROOT / "examples/guides/publishing.md"
+# homefree's own builds: one wheel for every CPython with a GIL, and one for each without.
+OWN = [
+    f"{python}-manylinux_{machine}"
+    for python in ("cp39", "cp313t", "cp314t")
+    for machine in ("x86_64", "aarch64")
+]
 
 
 def run(command, shell=False, cwd=None, **environment):
@@ -112,27 +119,47 @@ def try_one(kind, block, work, wheel, identifiers):
     print(f"{kind}: {len(found)} builds; {repaired.name} built, repaired and tested", flush=True)
 
 
+def try_own(work, wheel):
+    tools = environment(work / "cibuildwheel-3", "cibuildwheel<4")
+    command = [tools / "bin/cibuildwheel", "--print-build-identifiers", "--platform", "linux"]
+    found = run([*command, "--archs", "x86_64,aarch64", ROOT]).split()
+    assert sorted(found) == sorted(OWN), found
+    options = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["cibuildwheel"]
+    shutil.rmtree(work / "own", ignore_errors=True)
+    run([sys.executable, "-m", "venv", work / "own"])
+    run([work / "own/bin/pip", "install", "-q", "--no-index", wheel])
+    path = f"{work / 'own/bin'}{os.pathsep}{os.environ['PATH']}"
+    run(options["test-command"], shell=True, cwd=work, PATH=path)
+    print(f"own: {len(found)} builds; the test command holds of {wheel.name}", flush=True)
+
+
+def environment(directory, package):
+    if not (directory / "ready").exists():
+        run([sys.executable, "-m", "venv", directory])
+        run([directory / "bin/pip", "install", "-q", package])
+        (directory / "ready").touch()
+    return directory
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--wheel", type=pathlib.Path)
     parser.add_argument("--work", type=pathlib.Path, default=ROOT / "build/long/publishing")
     parser.add_argument("--inside", action="store_true")
-    parser.add_argument("--only", choices=["depend", "vendor"])
+    parser.add_argument("--only", choices=["depend", "vendor", "own"])
     options = parser.parse_args()
     options.wheel = options.wheel or built_wheel()
     if options.wheel is None:
         return 77
-    tools = options.work / "cibuildwheel"
     if options.inside:
         for kind, block in configurations().items():
-            command = [tools / "bin/cibuildwheel"]
+            command = [options.work / "cibuildwheel/bin/cibuildwheel"]
             if options.only in (None, kind):
                 try_one(kind, block, options.work / kind, options.wheel.resolve(), command)
         return 0
-    if not (tools / "ready").exists():
-        run([sys.executable, "-m", "venv", tools])
-        run([tools / "bin/pip", "install", "-q", "cibuildwheel"])
-        (tools / "ready").touch()
+    if options.only in (None, "own"):
+        try_own(options.work, options.wheel.resolve())
+    tools = environment(options.work / "cibuildwheel", "cibuildwheel")
     words = [tools / "bin/python", __file__, "--inside", "--wheel", options.wheel]
     # It asks GitHub what is new only where it downloads.
     words += ["--work", options.work, *(["--only", options.only] if options.only else [])]
