@@ -7,7 +7,7 @@
 # SOURCE   jemalloc's release tree, which is copied; or an archive of a distribution
 # NAMES    functions of libc that it must not call, and ours for them (beneath.h)
 # WORK     build directory; removed and recreated
-# CC, AR, OBJCOPY  of the rest of the build; CC with -g for debug information
+# CC, AR, OBJCOPY  of the rest of the build
 # ARCHIVE  the resulting library
 #
 # Prints nothing on success, and the whole log if a step fails.
@@ -43,7 +43,7 @@ from_source() {
 #include <pthread.h>
 extern void *pthread_getspecific(pthread_key_t key) __attribute__((returns_nonnull));
 END
-    flags="-fno-plt -fno-semantic-interposition -ffunction-sections -fdata-sections"
+    flags="-g -fno-plt -fno-semantic-interposition -ffunction-sections -fdata-sections"
     force_tls=0 CC="$cc" AR="$ar" EXTRA_CFLAGS="$flags -include $(pwd)/found.h" \
         ./configure --with-version=5.3.1-0-g81034ce1f1373e37dc865038e1bc8eeecf559ce8 \
         --with-jemalloc-prefix=hf_je_ --disable-cxx --disable-libdl \
