@@ -71,6 +71,11 @@ def package():
     text = read("README.md")
     text = text[: text.index("\n## Install\n")]
     text = re.sub(r"<picture>.*?</picture>\n\n", "", text, flags=re.DOTALL)
+    # Whoever reads it there has an index, and no checkout.
+    text, count = re.subn(
+        r"There is no release .*?From the first release on, w", "W", text, flags=re.DOTALL
+    )
+    assert count == 1
     text = re.sub(r" \(\[[^\]]*\]\((?!https?:)[^)]*\)\)", "", text)
     text = re.sub(r"\[([^\]]*)\]\((?!https?:)[^)]*\)", r"\1", text)
     return (

@@ -3,8 +3,8 @@
 `limited-api = true` for a free-threaded CPython. Those have no limited API that meson-python could
 build for before 3.15; there the extension is compiled for one version, and the wheel says so.
 
-It says what the package is without building it, which meson-python cannot. The same commit gives the
-same archives, in any directory (source_archive.py).
+It says what the package is without building it, which meson-python cannot. The same commit gives
+the same archives, in any directory (source_archive.py).
 
 Where there is no Linux, or with `pip wheel -C pure=true`, the wheel is pure Python (pure_wheel.py).
 """

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The source archive and the wheel of it: the same bytes wherever and by whomever they are made, and
-made without a network.
+"""The source archive and the wheel of it are the same bytes wherever and by whomever they are made,
+and need no network.
 
 usage: tests/long/archives.py [--build DIRECTORY] [--keep DIRECTORY]
 
@@ -96,9 +96,7 @@ def section(data, offset):
 
 
 def difference_of_bytes(one, other):
-    at = next(
-        (i for i, (a, b) in enumerate(zip(one, other)) if a != b), min(len(one), len(other))
-    )
+    at = next((i for i, (a, b) in enumerate(zip(one, other)) if a != b), min(len(one), len(other)))
     where = section(one, at) if one.startswith(b"\x7fELF") else ""
     around = slice(max(at - 16, 0), at + 32)
     return f"byte {at}{where}\n    {one[around]!r}\n    {other[around]!r}"

@@ -8,6 +8,7 @@ setuptools and pip; WHEEL is a file.
 """
 
 import base64
+import email
 import hashlib
 import json
 import os
@@ -112,6 +113,10 @@ class Content(unittest.TestCase):
         self.archive = zipfile.ZipFile(WHEEL)
         self.addCleanup(self.archive.close)
 
+    def about(self, name):
+        (found,) = [one for one in self.archive.namelist() if one.endswith(f".dist-info/{name}")]
+        return self.archive.read(found)
+
     def test_all_of_an_installation_is_inside_the_package(self):
         names = set(self.archive.namelist())
         self.assertLessEqual({f"homefree/{name}" for name in PACKAGE.split()}, names)
@@ -152,9 +157,26 @@ class Content(unittest.TestCase):
     def test_no_path_of_the_build_is_left(self):
         for name in self.archive.namelist():
             content = self.archive.read(name)
-            # The shim's archive keeps its debug information, for users who step through a module.
-            for room in () if name.endswith(".a") else ("alloc/", "shim/", "loader/", ".mesonpy"):
+            for room in ("alloc/", "shim/", "loader/", ".mesonpy"):
                 self.assertNotIn(f"{SOURCE}/{room}".encode(), content, name)
+
+    def test_licences_of_all_that_is_built_in(self):
+        named = email.message_from_bytes(self.about("METADATA"))
+        self.assertEqual(named["License-Expression"], "BSD-2-Clause AND MIT AND 0BSD")
+        for path in (SOURCE / "LICENSE", *(SOURCE / "licenses").iterdir()):
+            name = str(path.relative_to(SOURCE))
+            self.assertIn(name, named.get_all("License-File"))
+            self.assertEqual(self.about(f"licenses/{name}"), path.read_bytes())
+
+    def test_it_is_what_pip_was_told_before_it_was_built(self):
+        with tempfile.TemporaryDirectory() as directory:
+            code = "import homefree_build, sys\n"
+            code += "print(homefree_build.prepare_metadata_for_build_wheel(sys.argv[1]))"
+            backend = str(SOURCE / "python/backend")
+            python = TOOLS / "bin/python3"
+            name = run(python, "-c", code, directory, cwd=SOURCE, PYTHONPATH=backend).strip()
+            told = pathlib.Path(directory, name, "METADATA").read_bytes()
+        self.assertEqual(told, self.archive.read(f"{name}/METADATA"))
 
     def test_the_command_needs_libc_alone(self):
         with tempfile.TemporaryDirectory() as directory:
@@ -178,8 +200,7 @@ class Content(unittest.TestCase):
         self.assertRegex(last, r"^ImportError: homefree: .*\.whl is an archive, .* unpack it")
 
     def test_build_backends_find_it(self):
-        (name,) = [n for n in self.archive.namelist() if n.endswith("entry_points.txt")]
-        text = self.archive.read(name).decode()
+        text = self.about("entry_points.txt").decode()
         self.assertIn("[cmake.prefix]\nhomefree = homefree\n", text)
         self.assertIn("[pkg_config]\nhomefree = homefree.lib.pkgconfig\n", text)
         self.assertIn("[pytest11]\nhomefree = pytest_homefree\n", text)

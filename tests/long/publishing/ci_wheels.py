@@ -6,10 +6,10 @@ usage: ci_wheels.py [--wheel FILE] [--work DIRECTORY] [--only depend|vendor|own]
 cibuildwheel (from the package index) reads each configuration, and must name manylinux builds and
 no musllinux ones. Its container needs a container engine, so its steps are taken on this machine,
 in its order and with its defaults: before-build, the wheel in an isolated build, the repair, and
-the test command in a new environment that has the repaired wheel. Of homefree's own, in pyproject.toml, the builds must be those that are
-published, and the test command is tried. What differs from the container:
-compilers, glibc, and that homefree's wheel comes from FILE and not from the index. Exit status: 0
-all went well, 1 something failed, 77 something is missing here.
+the test command in a new environment that has the repaired wheel. homefree's own, in
+pyproject.toml, must name the builds that are to be published, and its test command is tried. What
+differs from the container: compilers, glibc, and that homefree's wheel comes from FILE and not from
+the index. Exit status: 0 all went well, 1 something failed, 77 something is missing here.
 """
 
 import argparse
