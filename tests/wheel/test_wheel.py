@@ -176,7 +176,9 @@ class Content(unittest.TestCase):
             python = TOOLS / "bin/python3"
             name = run(python, "-c", code, directory, cwd=SOURCE, PYTHONPATH=backend).strip()
             told = pathlib.Path(directory, name, "METADATA").read_bytes()
-        self.assertEqual(told, self.archive.read(f"{name}/METADATA"))
+        # Fields, that is; README may have changed since.
+        built = self.archive.read(f"{name}/METADATA")
+        self.assertEqual(*(text.partition(b"\n\n")[0] for text in (told, built)))
 
     def test_the_command_needs_libc_alone(self):
         with tempfile.TemporaryDirectory() as directory:
