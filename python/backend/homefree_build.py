@@ -6,7 +6,8 @@ build for before 3.15; there the extension is compiled for one version, and the 
 It says what the package is without building it, which meson-python cannot. The same commit gives
 the same archives, in any directory (source_archive.py).
 
-Where there is no Linux, or with `pip wheel --config-settings=pure=true`, the wheel is pure Python (pure_wheel.py).
+Where there is no Linux, or with `pip wheel --config-settings=pure=true`, the wheel is pure Python
+(pure_wheel.py).
 """
 
 import os
