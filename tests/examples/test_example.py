@@ -2,6 +2,10 @@
 
 usage: test_example.py EXAMPLE-DIRECTORY --form wheel|prefix --build BUILD-DIRECTORY
                        [--python FILE --tools DIRECTORY --wheel FILE]
+       test_example.py EXAMPLE-DIRECTORY --form system
+
+--form   what homefree is installed as: its wheel in a virtual environment, a prefix outside of the
+         system, or the system's packages, which then bring all tools as well (packaging/debian)
 
 The directory is copied to an empty place; the commands in its README are run there as they stand;
 then its own tests, under pytest; then `homefree inspect` on everything that the commands built.
@@ -147,15 +151,18 @@ def check_needed(path, names):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("example", type=pathlib.Path)
-    parser.add_argument("--form", choices=("wheel", "prefix"), required=True)
-    parser.add_argument("--build", type=lambda path: pathlib.Path(path).resolve(), required=True)
+    parser.add_argument("--form", choices=("wheel", "prefix", "system"), required=True)
+    parser.add_argument("--build", type=lambda path: pathlib.Path(path).resolve())
     parser.add_argument("--python", help="the CPython, with --tools and --wheel for it")
     parser.add_argument("--tools", type=pathlib.Path, help="an environment with what builds it")
     parser.add_argument("--wheel", type=pathlib.Path, help="homefree's wheel, a file")
     parser.add_argument("--keep", action="store_true", help="keep the directory and print its path")
     arguments = parser.parse_args()
-    tools = arguments.tools or arguments.build / "wheels/tools"
-    if not arguments.tools and not (tools / "ready").exists():
+    if arguments.form == "system":
+        tools = None
+    else:
+        tools = arguments.tools or arguments.build / "wheels/tools"
+    if tools and not arguments.tools and not (tools / "ready").exists():
         print("the tools that the examples are built with are missing; tests/run installs them")
         return 77
     if any(arguments.example.glob("*.cu")) and not find_nvcc():
@@ -204,7 +211,7 @@ def check(arguments, tools, place):
     (site / "packages.pth").write_text("".join(f"{one}\n" for one in arguments.packages))
     path = [str(bin_directory), os.environ["PATH"]]
     # The environment's own programs, instead of those of the tools' environment.
-    for name in ("pip", "pytest", "swig"):
+    for name in ("pip", "pytest", "swig") if tools else ("pip",):
         program = bin_directory / name
         words = f"-m {name}" if name != "swig" else f"{tools}/bin/swig"
         runner = str(bin_directory / "python3")
@@ -227,6 +234,8 @@ def check(arguments, tools, place):
             site,
         )
         own = installed.root
+    elif arguments.form == "system":
+        own = None
     else:
         installed = installation.prefix(arguments.build, place)
         path.insert(0, str(installed.path))
@@ -234,10 +243,10 @@ def check(arguments, tools, place):
         own = None
     # PyPI's pkg-config comes before the system's only for projects that ask for it.
     project = source / "pyproject.toml"
-    if project.exists() and "pkgconf" in project.read_text():
+    if tools and project.exists() and "pkgconf" in project.read_text():
         path.insert(path.index(str(bin_directory)) + 1, str(tools / "bin"))
     # A PEP 517 backend finds the wheel by its entry points.
-    if arguments.form == "prefix" or not project.exists():
+    if arguments.form == "prefix" or (arguments.form == "wheel" and not project.exists()):
         variables.update(installed.build_variables())
     variables.update(
         PATH=os.pathsep.join(path),

@@ -4,7 +4,8 @@ and nothing else, links what it calls, and its memory is the heap's.
 usage: test_installed.py BUILD-DIRECTORY SOURCE-DIRECTORY
 
 Installs into a temporary prefix, writes one small module, and builds it by a shell command line, by
-CMake, by Meson against the installation, and by Meson with homefree as a subproject.
+CMake, by Meson against the installation, and by Meson with homefree as a subproject. The project of
+packaging/consumer is built against the installation, too, and Debian's packages have all of it.
 """
 
 import os
@@ -239,6 +240,43 @@ class Installed(Module):
         renamed = CMAKE.replace("(greet ", "(eet ").replace("(greet)", "(eet)")
         self.write("CMakeLists.txt", renamed.replace('PREFIX ""', 'PREFIX "gr"'))
         self.assert_cmake_builds_it(f"-Dhomefree_DIR={self.libdir / 'cmake/homefree'}")
+
+    def test_consumer(self):
+        if shutil.which("cmake") is None:
+            self.skipTest("cmake is not installed")
+        consumer = SOURCE / "packaging/consumer/try.sh"
+        said = run(consumer, self.work / "built", **INSTALLED.build_variables())
+        self.assertIn("100% tests passed", said)
+        self.assertRegex(said, r"Ok: +1\b")
+        for build_system in "cmake", "meson":
+            library = self.work / "built" / build_system / "libgreeting.so"
+            self.assertIn("[libhomefree.so.1]", run("readelf", "-d", library))
+
+    def test_each_file_has_its_debian_package(self):
+        packages = {
+            file.stem: [line.split()[0] for line in file.read_text().splitlines()]
+            for file in (SOURCE / "packaging/debian").glob("*.install")
+        }
+        self.assertEqual(len(packages), 4)
+        for file in INSTALLED.root.rglob("*"):
+            if file.is_dir():
+                continue
+            if INSTALLED.site in file.parents:
+                place = pathlib.PurePosixPath("usr/lib/python3/dist-packages", file.name)
+            elif self.libdir in file.parents:
+                # As Debian's rules move what is not for the dynamic linker.
+                own = "homefree" if re.match(r"libhomefree-.*\.so$", file.name) else ""
+                inside = file.relative_to(self.libdir)
+                place = pathlib.PurePosixPath("usr/lib/machine", own, inside)
+            else:
+                place = pathlib.PurePosixPath("usr", file.relative_to(INSTALLED.root))
+            having = [
+                package
+                for package, patterns in packages.items()
+                if any(one.match(each) for one in (place, *place.parents) for each in patterns)
+            ]
+            with self.subTest(place=str(place)):
+                self.assertEqual(len(having), 1, having)
 
     def test_meson_installed(self):
         self.write_meson()

@@ -54,11 +54,12 @@ def prefix(build, directory):
 
 def environment(python, tools, directory):
     """A virtual environment of `python` (a path) with its system's packages and those of another
-    environment, `tools`. Result: its bin directory and its site-packages."""
+    environment, `tools`, unless that is None. Result: its bin directory and its site-packages."""
     run(python, "-m", "venv", "--system-site-packages", "--without-pip", directory)
     (site,) = pathlib.Path(directory).glob("lib/python3*/site-packages")
-    (shared,) = pathlib.Path(tools).glob("lib/python3*/site-packages")
-    (site / "tools.pth").write_text(f"{shared}\n")
+    if tools is not None:
+        (shared,) = pathlib.Path(tools).glob("lib/python3*/site-packages")
+        (site / "tools.pth").write_text(f"{shared}\n")
     return pathlib.Path(directory) / "bin", site
 
 

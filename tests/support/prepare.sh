@@ -160,6 +160,24 @@ homefree_unpack_sources() {
     done
 }
 
+# Makes DIRECTORY/homefree-VERSION.tar.gz as a release has it, with the sources of its subprojects: of
+# the commit that is checked out, or of all files where there is no checkout.
+# homefree_source_archive DIRECTORY
+homefree_source_archive() {
+    homefree_fetch_sources
+    release=homefree-$(sed -n "s/^  version: '\(.*\)',/\1/p" "$root/meson.build")
+    work=$(mktemp -d)
+    mkdir "$work/$release"
+    if [ -e "$root/.git" ]; then
+        git -C "$root" archive HEAD
+    else
+        tar -c -C "$root" --exclude='./build*' --exclude=./subprojects/packagecache .
+    fi | tar -x -C "$work/$release"
+    homefree_unpack_sources "$work/$release"
+    tar -czf "$1/$release.tar.gz" -C "$work" "$release"
+    rm -rf "$work"
+}
+
 # Puts a Meson from PyPI first on PATH if the installed one is too old for meson.build (Debian 11).
 # Its Python becomes that of the build, and sees the installed NumPy.
 homefree_newer_meson() {

@@ -1,37 +1,28 @@
 #!/usr/bin/env python3
-"""The conda recipes of examples/packages/conda, built, installed and tested by rattler-build.
+"""The conda recipes of homefree (packaging/conda) and of a module (examples/packages/conda), built,
+installed and tested by rattler-build.
 
 usage: conda.py [--build BUILD] [--work DIRECTORY]
 
 rattler-build comes from the package index. A conda channel need not be within reach: the packages
 that the recipes need are stand-ins in a channel of this test's own. `python` is a copy of this
-CPython, `pip`, `setuptools` and `pybind11` are wheels, and the compilers, Meson, ninja, make
+CPython, `pip`, `setuptools` and `pybind11` are wheels, and the compilers, CMake, Meson, ninja, make
 and pkg-config are empty, so that this machine's are used. jemalloc is taken from BUILD. Exit
-status: 0 all went well, 1 something failed, 77 something is missing here.
+status: 0 all went well, 1 something failed.
 """
 
 import argparse
 import os
 import pathlib
-import shlex
 import shutil
 import subprocess
 import sys
 
-ROOT = pathlib.Path(__file__).resolve().parents[3]
-sys.path.insert(0, str(ROOT / "tests/support"))
-import commands  # noqa: E402
+from release import ROOT, run, unpacked
 
-RECIPES = ROOT / "examples/packages/conda"
-EMPTY = ("gcc-here_linux-64", "gxx-here_linux-64", "make", "meson", "ninja", "pkg-config")
-VARIANTS = {"c_compiler": ["gcc-here"], "cxx_compiler": ["gxx-here"]}
-
-
-def run(*command):
-    status, output = commands.run(*command)
-    if status != 0:
-        sys.exit(f"conda: failed: {command[0]}\n{output[-4000:]}")
-    return output
+COMPILERS = ("gcc-here_linux-64", "gxx-here_linux-64", "sysroot-here_linux-64")
+EMPTY = (*COMPILERS, "cmake", "make", "meson", "ninja", "pkg-config")
+VARIANTS = {"c_compiler": ["gcc-here"], "cxx_compiler": ["gxx-here"], "c_stdlib": ["sysroot-here"]}
 
 
 def stand_ins(channel, work):
@@ -89,20 +80,11 @@ def inside(options):
     (channel / "linux-64").mkdir(parents=True)
     print("making the channel …", flush=True)
     stand_ins(channel, work)
-    # A copy of the committed tree: the recipes lie at their places in it.
-    tree = work / "tree"
-    tree.mkdir()
-    archive = subprocess.run(
-        ["git", "-C", ROOT, "archive", "HEAD"], capture_output=True, check=True
-    )
-    subprocess.run(["tar", "-x", "-C", tree], input=archive.stdout, check=True)
-    # As its sdist: with the subprojects' sources, and nothing in it is to be ignored.
-    (tree / ".gitignore").unlink()
-    unpack = f"root={shlex.quote(str(ROOT))}; . {shlex.quote(str(ROOT))}/tests/support/prepare.sh; "
-    run("sh", "-c", unpack + f"homefree_unpack_sources {shlex.quote(str(tree))}")
-    for recipe in "homefree", "greet":
+    tree = unpacked(work)
+    (tree / ".gitignore").unlink()  # nothing in a recipe's source is to be ignored
+    for recipe in "packaging/conda", "examples/packages/conda":
         print(f"building {recipe} …", flush=True)
-        file = tree / RECIPES.relative_to(ROOT) / recipe / "recipe.yaml"
+        file = tree / recipe / "recipe.yaml"
         if options.build:
             text = file.read_text()
             more = f"meson setup build -Djemalloc_build={options.build.resolve()} "

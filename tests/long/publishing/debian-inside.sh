@@ -4,13 +4,11 @@
 # usage: debian-inside.sh DIRECTORY
 #
 # DIRECTORY   where all is built. homefree's packages stay there, and are made again only if a file
-# of the
-#          tree is newer.
+#             of the tree is newer.
 set -eu
 root=$(cd "$(dirname "$0")/../../.." && pwd)
 mkdir -p "$1"
 place=$(cd "$1" && pwd)
-packages=$root/examples/packages/debian
 export DEBIAN_FRONTEND=noninteractive
 # shellcheck source=tests/support/prepare.sh
 . "$root/tests/support/prepare.sh"
@@ -28,45 +26,51 @@ install() {
     logged apt-get install -y --no-install-recommends "$@"
 }
 
-# lint FILE: lintian finds no error and no warning, but these:
+# lint FILE [OPTION…]: lintian finds no error and no warning, but these:
 #   initial-upload-closes-no-bugs    the first upload to Debian closes a bug there
-#   bogus-mail-host…                 the examples' authors live at example.org
+#   bogus-mail-host…                 the authors live at example.org until there is a release
 lint() {
-    logged lintian --allow-root --fail-on error,warning --suppress-tags \
-        initial-upload-closes-no-bugs,bogus-mail-host,bogus-mail-host-in-debian-changelog "$1"
+    changes=$1
+    shift
+    logged lintian --allow-root --fail-on error,warning "$@" --suppress-tags \
+        initial-upload-closes-no-bugs,bogus-mail-host,bogus-mail-host-in-debian-changelog "$changes"
 }
 
 echo "debian: the tools of a Debian developer" >&2
 logged apt-get update
-install build-essential autoconf devscripts lintian
-homefree_fetch_sources
+install build-essential autoconf autopkgtest devscripts lintian
 
-source=$place/homefree-1.0.0
 newer=yes
-[ ! -e "$place/made" ] || newer=$(find "$root/alloc" "$root/shim" "$root/loader" "$root/subprojects" \
-    "$packages/homefree" -type f -newer "$place/made" | head -n 1)
+[ ! -e "$place/made" ] || newer=$(find "$root" -path "$root/build*" -prune -o -type f -newer "$place/made" \
+    -print | head -n 1)
 if [ -n "$newer" ]; then
-    echo "debian: homefree's packages, from its source with that of its subprojects, as its sdist has it" >&2
-    rm -rf "$source" "$place"/*homefree*
-    mkdir "$source"
-    tar -c -C "$root" --exclude=./build* --exclude=./subprojects/packagecache . | tar -x -C "$source"
-    homefree_unpack_sources "$source"
-    tar -cJf "$place/homefree_1.0.0.orig.tar.xz" -C "$place" homefree-1.0.0
-    cp -r "$packages/homefree" "$source/debian"
+    echo "debian: homefree's packages, from its source archive" >&2
+    rm -rf "$place"/*homefree*
+    homefree_source_archive "$place"
+    archive=$(echo "$place"/homefree-*.tar.gz)
+    source=${archive%.tar.gz}
+    mv "$archive" "$place/homefree_${source##*/homefree-}.orig.tar.gz"
+    tar -xf "$place"/homefree_*.orig.tar.gz -C "$place"
+    cp -r "$source/packaging/debian" "$source/debian"
     logged apt-get build-dep -y --no-install-recommends "$source"
     cd "$source"
-    logged dpkg-buildpackage -b -us -uc
+    logged dpkg-buildpackage -us -uc
     touch "$place/made"
 fi
-lint "$place"/homefree_1.0.0-1_*.changes
+lint "$place"/homefree_*.changes --display-info --pedantic --fail-on error,warning,info,pedantic
 install --reinstall "$place"/libhomefree1_*.deb "$place"/libhomefree-dev_*.deb "$place"/homefree_*.deb \
     "$place"/python3-homefree_*.deb
 
-echo "debian: the module's package" >&2
+echo "debian: autopkgtest" >&2
+logged autopkgtest --output-dir "$place/autopkgtest" --no-built-binaries "$place"/*.deb \
+    "$place"/homefree_*.dsc -- null
+cat "$place/autopkgtest/summary"
+
+echo "debian: a module's package" >&2
 rm -rf "$place"/*greet*
 cp -r "$root/examples/minimal" "$place/python-greet-1.0"
 tar -cJf "$place/python-greet_1.0.orig.tar.xz" -C "$place" python-greet-1.0
-cp -r "$packages/greet" "$place/python-greet-1.0/debian"
+cp -r "$root/examples/packages/debian" "$place/python-greet-1.0/debian"
 cd "$place/python-greet-1.0"
 logged apt-get build-dep -y --no-install-recommends .
 logged dpkg-buildpackage -b -us -uc
@@ -86,7 +90,7 @@ cd /
 [ "$(python3 -c 'import greet; print(greet.greet("you"))')" = "Hello, you!" ]
 python3 -c 'import homefree, greet; assert homefree.install().python == "arena"'
 logged homefree inspect --require-homefree /usr/lib/python3/dist-packages/greet*.so
-for mode in "" --diagnose; do
+for mode in "" --diagnose --explain; do
     # shellcheck disable=SC2086 # nothing, or a word
     logged homefree run $mode -- python3 -c 'import greet; greet.greet("you")'
 done
@@ -96,4 +100,4 @@ logged homefree test greet
 # The library alone is enough for the module.
 logged dpkg --force-depends --remove python3-homefree homefree libhomefree-dev
 [ "$(python3 -c 'import greet; print(greet.greet("you"))')" = "Hello, you!" ]
-echo "debian: homefree's packages and the module's: built, without a finding of lintian, and used"
+echo "debian: homefree's packages and a module's: built, without a finding of lintian, tested and used"

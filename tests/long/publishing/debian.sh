@@ -1,7 +1,7 @@
 #!/bin/sh
-# Debian's packages of homefree and of a module that is linked with it (examples/packages/debian),
-# made with dpkg-buildpackage, read by lintian, installed and used, in a root that debootstrap
-# makes.
+# Debian's packages of homefree (packaging/debian) and of a module that is linked with it
+# (examples/packages/debian), made with dpkg-buildpackage, read by lintian, tested by autopkgtest,
+# installed and used, in a root that debootstrap makes.
 #
 # usage: debian.sh [--build BUILD] [SUITE]
 #
