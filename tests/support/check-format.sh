@@ -14,5 +14,5 @@ case $("$format" --version) in
     exit 77
     ;;
 esac
-find adapters alloc include shim loader satellites tests examples docs \( -name '*.[ch]' -o -name '*.cc' -o -name '*.cpp' \) -print0 |
+find adapters alloc include shim loader packaging satellites tests examples docs \( -name '*.[ch]' -o -name '*.cc' -o -name '*.cpp' \) -print0 |
     xargs -0 "$format" --dry-run --Werror
