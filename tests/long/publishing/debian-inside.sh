@@ -22,8 +22,9 @@ logged() {
     }
 }
 
+# A configuration file of the host's apt, which fresh-root copies, may also be a package's.
 install() {
-    logged apt-get install -y --no-install-recommends "$@"
+    logged apt-get install -y --no-install-recommends -o Dpkg::Options::=--force-confold "$@"
 }
 
 # lint FILE [OPTION…]: lintian finds no error and no warning, but these:
