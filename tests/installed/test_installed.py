@@ -8,6 +8,7 @@ CMake, by Meson against the installation, and by Meson with homefree as a subpro
 packaging/consumer is built against the installation, too, and Debian's packages have all of it.
 """
 
+import hashlib
 import os
 import pathlib
 import re
@@ -277,6 +278,33 @@ class Installed(Module):
             ]
             with self.subTest(place=str(place)):
                 self.assertEqual(len(having), 1, having)
+
+    def test_recipes_take_the_source_of_a_release(self):
+        """And until there is one, they have the version that is being prepared."""
+        packaging, url = self.work / "packaging", "https://example.org/homefree-9.8.7.tar.gz"
+        shutil.copytree(SOURCE / "packaging", packaging)
+        archive = self.work / "homefree-9.8.7.tar.gz"
+        archive.write_bytes(b"source")
+        (version,) = re.findall(r"version: '([\d.]+)',", (SOURCE / "meson.build").read_text())
+        recipes = {
+            "conan/conandata.yml": ("sha256", "url", "version"),
+            "conda/recipe.yaml": ("sha256", "url", "version"),
+            "vcpkg/portfile.cmake": ("sha512", "url"),
+            "vcpkg/vcpkg.json": ("version",),
+        }
+        wanted = {"url": url, "version": '"9.8.7"'}
+        for name in "sha256", "sha512":
+            wanted[name] = hashlib.new(name, b"source").hexdigest()
+        for name, fields in recipes.items():
+            if "version" in fields:
+                self.assertIn(f'"{version}"', (packaging / name).read_text())
+        run(sys.executable, packaging / "set_source.py", url, archive)
+        for name, fields in recipes.items():
+            text = (packaging / name).read_text()
+            for field in fields:
+                self.assertIn(wanted[field], text)
+        changelog = (packaging / "debian/changelog").read_text()
+        self.assertTrue(changelog.startswith(f"homefree ({version}-"))
 
     def test_meson_installed(self):
         self.write_meson()
