@@ -22,7 +22,11 @@ static atomic_bool has_no_word;
 
 static intptr_t distance_of_nothing(void)
 {
-    return (const char *)&nothing - hf_thread_pointer();
+    const void *place = &nothing;
+    /* GCC 14 would compare with the offset in the instruction that loads it, which Debian 13's
+     * assembler refuses. */
+    __asm__("" : "+r"(place));
+    return (const char *)place - hf_thread_pointer();
 }
 
 /* Whether data at that distance belongs to the block that each thread has beside its thread
