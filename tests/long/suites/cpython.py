@@ -2,7 +2,7 @@
 """CPython's own regression tests, without and with homefree: the same tests must pass.
 
     cpython.sh [--python FILE]... [--shard I/N] [--how HOW,...] [--only NAME,...] [--interpreters]
-               [--jobs N] [--build DIRECTORY] [SECONDS]
+               [--jobs N] [--build DIRECTORY] [--keep FILE] [SECONDS]
 
 HOW is `install` (homefree.install() in each process, by a .pth file of a virtual environment),
 `full` (install(python="full")), `run` (`homefree run`) or `diagnose` (`homefree run --diagnose`);

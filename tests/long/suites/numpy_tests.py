@@ -2,7 +2,7 @@
 """NumPy's own tests, without and with homefree: the same tests must pass.
 
     numpy.sh [--numpy 1.26|2|2t|debian]... [--shard I/N] [--how HOW,...] [--only MODULE,...]
-             [--interpreters] [--jobs N] [--build DIRECTORY] [SECONDS]
+             [--interpreters] [--jobs N] [--build DIRECTORY] [--keep FILE] [SECONDS]
 
 HOW is `install` (homefree.install() in each process, by a .pth file), `full`
 (install(python="full")), `run` (`homefree run`) or `diagnose` (`homefree run --diagnose`); install

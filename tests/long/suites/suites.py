@@ -8,6 +8,7 @@ dictionary of them. A test that has no outcome in a run is "absent" there.
 import argparse
 import ctypes
 import fnmatch
+import json
 import os
 import re
 import signal
@@ -189,9 +190,33 @@ def arguments(usage):
     parser.add_argument("--only", type=lambda text: text.split(","))
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--build", default=ROOT / "build")
+    parser.add_argument("--keep", type=Path)
     parser.add_argument("--verbose", action="store_true")
     parser.add_argument("seconds", nargs="?", type=float, default=1800)
     return parser
+
+
+class Kept:
+    """What groups of files had for outcomes, a line each in a file, so that a run that was stopped
+    goes on where it was. Without a file, nothing is kept."""
+
+    def __init__(self, file):
+        self.file = file
+        lines = file.read_text().splitlines() if file and file.exists() else []
+        self.groups = {
+            (version, how, *group): outcomes
+            for version, how, group, outcomes in map(json.loads, lines)
+        }
+
+    def run(self, runner, how, group, clock):
+        """The outcomes of a group, which is run if they are not there; None: no time was left."""
+        outcomes = self.groups.get((runner.version, how, *group))
+        if outcomes is None and not clock.is_over():
+            outcomes = runner.run(how, group, clock.left())
+            if outcomes is not None and self.file:
+                with self.file.open("a") as file:
+                    print(json.dumps([runner.version, how, group, outcomes]), file=file)
+        return outcomes
 
 
 def differences(before, after):
@@ -232,6 +257,7 @@ def examine(verdict, runner, options, group_size, seconds):
     script if homefree would not be there, and runner.version names the row.
     """
     clock = Clock(seconds)
+    kept = Kept(options.keep)
     hows = options.how
     for how in hows:
         runner.check(how)
@@ -246,9 +272,7 @@ def examine(verdict, runner, options, group_size, seconds):
     done = 0
     for start in range(0, len(files), group_size):
         group = files[start : start + group_size]
-        results = {}
-        for how in sides:
-            results[how] = None if clock.is_over() else runner.run(how, group, clock.left())
+        results = {how: kept.run(runner, how, group, clock) for how in sides}
         if None in results.values():
             break
         done += len(group)
