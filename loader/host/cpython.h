@@ -48,6 +48,7 @@ struct hf_py_interpreter;
     F(get_arenas, PyObject_GetArenaAllocator, void, (struct hf_py_arenas *))                  \
     F(set_arenas, PyObject_SetArenaAllocator, void, (struct hf_py_arenas *))                  \
     F(raw_malloc, PyMem_RawMalloc, void *, (size_t))                                          \
+    F(raw_realloc, PyMem_RawRealloc, void *, (void *, size_t))                                \
     F(raw_free, PyMem_RawFree, void, (void *))                                                \
     F(mem_malloc, PyMem_Malloc, void *, (size_t))                                             \
     F(mem_realloc, PyMem_Realloc, void *, (void *, size_t))                                   \

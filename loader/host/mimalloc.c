@@ -5,8 +5,9 @@
  * thread at any time, also after the interpreter has ended.
  *
  * Blocks are freed by PyMem_Free() and PyObject_Free(), which need an attached thread: a detached
- * one would change pages that the collector is looking at. CPython exports no function of its
- * mimalloc; where a block begins is read from its pages (mimalloc_segments.h).
+ * one would change pages that the collector is looking at. Those of RAW, where that is mimalloc's,
+ * need none. CPython exports no function of its mimalloc; where a block begins is read from its
+ * pages (mimalloc_segments.h).
  */
 #include "loader/host/mimalloc.h"
 
@@ -51,10 +52,15 @@ static const struct prefix *prefix_of(const void *ptr)
 {
     static const unsigned char guards[] = {GUARD, GUARD, GUARD, GUARD, GUARD, GUARD, GUARD};
     const struct prefix *prefix = (const struct prefix *)ptr - 1;
-    if ((prefix->letter != 'm' && prefix->letter != 'o') ||
+    if ((prefix->letter != 'r' && prefix->letter != 'm' && prefix->letter != 'o') ||
         memcmp(prefix->guards, guards, sizeof guards) != 0)
         return NULL;
     return prefix;
+}
+
+static enum hf_py_domain domain_in(const struct prefix *prefix)
+{
+    return prefix->letter == 'r' ? HF_PY_RAW : prefix->letter == 'm' ? HF_PY_MEM : HF_PY_OBJECT;
 }
 
 static size_t size_in(const struct prefix *prefix)
@@ -78,90 +84,99 @@ static _Noreturn void die(const char *call, const void *ptr, const void *caller,
     hf_fatal(&text);
 }
 
-/* Whether CPython may be called now. Returns false once the interpreter is gone, when nothing
- * allocates there any more; otherwise the process ends. */
-static bool may_call(const char *call, const void *ptr, const void *caller)
+/*
+ * Finds by which domain's functions the calling thread may release or resize a block. Without debug
+ * hooks, MEM's free RAW's blocks and objects, too, and RAW's those of MEM: all of them are
+ * mi_free(). Returns false once the interpreter is gone, when nothing allocates there any more.
+ * Ends the process if the pointer is known to be no block, or the thread may not.
+ */
+static bool find_domain(const char *call, const void *ptr, const void *caller,
+                        enum hf_py_domain *out)
 {
     const struct hf_cpython *cpython = hf_cpython();
-    if (hf_cpython_attached(cpython))
-        return true;
-    if (!cpython->is_initialized())
+    const bool attached = hf_cpython_attached(cpython);
+    if (!attached && !cpython->is_initialized())
         return false;
-    die(call, ptr, caller,
-        "is a block of CPython's mimalloc, and the calling thread is not attached to an "
-        "interpreter",
-        "release it with PyMem_Free or PyObject_Free while the thread is attached "
-        "(PyGILState_Ensure), or allocate what other threads free with PyMem_RawMalloc");
-}
-
-/* Whether the block is of the OBJ domain, as far as debug hooks tell; else it is MEM's, whose
- * function frees both without them. Ends the process if it is known to be no block. */
-static bool is_object(const char *call, const void *ptr, const void *caller)
-{
-    uintptr_t first = (uintptr_t)ptr;
-    const bool debug = debug_hooks(), known = hf_mimalloc_segments_prove(hf_cpython());
-    const bool misplaced = known && (hf_mimalloc_segments_block(ptr, &first) == 0 ||
-                                     first + (debug ? sizeof(struct prefix) : 0) != (uintptr_t)ptr);
+    const bool debug = debug_hooks(), known = hf_mimalloc_segments_prove(cpython);
+    const struct hf_mimalloc_block block = hf_mimalloc_segments_block(ptr);
+    const bool misplaced =
+        known &&
+        (block.size == 0 || block.first + (debug ? sizeof(struct prefix) : 0) != (uintptr_t)ptr);
     const struct prefix *prefix = debug && !misplaced ? prefix_of(ptr) : NULL;
     if (misplaced || (debug && prefix == NULL))
         die(call, ptr, caller,
             "is in memory of CPython's mimalloc, but at the first byte of no block that is in use",
             "release the pointer that the allocation returned, once");
-    return debug && prefix->letter == 'o';
+    if (debug)
+        *out = domain_in(prefix);
+    else
+        *out =
+            known && !block.of_objects && hf_mimalloc_serves_raw(cpython) ? HF_PY_RAW : HF_PY_MEM;
+    if (!attached && *out != HF_PY_RAW)
+        die(call, ptr, caller,
+            "is a block of CPython's mimalloc, and the calling thread is not attached to an "
+            "interpreter",
+            "release it with PyMem_Free or PyObject_Free while the thread is attached "
+            "(PyGILState_Ensure), or allocate what other threads free with PyMem_RawMalloc, and "
+            "release that with PyMem_RawFree");
+    return true;
 }
 
 /* ---- the hosted allocator ---- */
 
 static void hosted_free(void *ptr, const void *caller)
 {
-    int saved_errno = errno;
-    if (may_call("free", ptr, caller)) {
-        if (is_object("free", ptr, caller))
-            hf_cpython()->object_free(ptr);
+    const struct hf_cpython *cpython = hf_cpython();
+    const int saved_errno = errno;
+    enum hf_py_domain domain;
+    if (find_domain("free", ptr, caller, &domain)) {
+        if (domain == HF_PY_RAW)
+            cpython->raw_free(ptr);
+        else if (domain == HF_PY_MEM)
+            cpython->mem_free(ptr);
         else
-            hf_cpython()->mem_free(ptr);
+            cpython->object_free(ptr);
     }
     errno = saved_errno;
 }
 
 /* The block that holds an address: as mimalloc sees it, and with what debug hooks put in front of
- * it, if any. Returns its size, 0 if it is not known. */
-static size_t block_of(const void *ptr, uintptr_t *first, const struct prefix **prefix)
+ * it, if any. */
+static struct hf_mimalloc_block block_of(const void *ptr, const struct prefix **prefix)
 {
-    const struct hf_cpython *cpython = hf_cpython();
-    *prefix = NULL;
-    if (hf_cpython_attached(cpython))
-        (void)hf_mimalloc_segments_prove(cpython);
-    const size_t size = hf_mimalloc_segments_block(ptr, first);
-    if (size != 0 && debug_hooks())
-        *prefix = prefix_of((const struct prefix *)*first + 1);
-    return size;
+    (void)hf_mimalloc_segments_prove(hf_cpython());
+    const struct hf_mimalloc_block block = hf_mimalloc_segments_block(ptr);
+    *prefix =
+        block.size != 0 && debug_hooks() ? prefix_of((const struct prefix *)block.first + 1) : NULL;
+    return block;
 }
 
 static size_t hosted_usable_size(const void *ptr, const void *caller)
 {
-    uintptr_t first = 0;
     const struct prefix *prefix;
-    const size_t size = block_of(ptr, &first, &prefix);
+    const struct hf_mimalloc_block block = block_of(ptr, &prefix);
     (void)caller;
     if (prefix != NULL)
         return size_in(prefix);
-    return size != 0 ? size - ((uintptr_t)ptr - first) : 0;
+    return block.size != 0 ? block.size - ((uintptr_t)ptr - block.first) : 0;
 }
 
 static void *hosted_realloc(void *ptr, size_t size, const void *caller)
 {
+    const struct hf_cpython *cpython = hf_cpython();
+    enum hf_py_domain domain;
     if (size == 0) {
         hosted_free(ptr, caller);
         return NULL;
     }
-    if (!may_call("realloc", ptr, caller)) {
+    if (!find_domain("realloc", ptr, caller, &domain)) {
         const size_t usable = hosted_usable_size(ptr, caller);
         void *copy = hf_malloc(size);
         return copy == NULL ? NULL : memcpy(copy, ptr, size < usable ? size : usable);
     }
-    void *resized = is_object("realloc", ptr, caller) ? hf_cpython()->object_realloc(ptr, size)
-                                                      : hf_cpython()->mem_realloc(ptr, size);
+    void *resized = domain == HF_PY_RAW   ? cpython->raw_realloc(ptr, size)
+                    : domain == HF_PY_MEM ? cpython->mem_realloc(ptr, size)
+                                          : cpython->object_realloc(ptr, size);
     if (resized == NULL)
         errno = ENOMEM;
     return resized;
@@ -169,18 +184,18 @@ static void *hosted_realloc(void *ptr, size_t size, const void *caller)
 
 static void hosted_describe(const void *ptr, struct hf_owner *owner)
 {
-    uintptr_t first = 0;
+    static const char *const domains[HF_PY_DOMAINS] = {"raw", "mem", "object"};
     const struct prefix *prefix;
-    const size_t size = block_of(ptr, &first, &prefix);
+    const struct hf_mimalloc_block block = block_of(ptr, &prefix);
     owner->kind = HF_OWNER_ALLOCATOR;
     owner->allocator = "mimalloc";
     owner->object = hf_dynlink_name(hf_cpython()->map);
-    if (size == 0)
+    if (block.size == 0)
         return;
-    owner->block = prefix != NULL ? (const void *)(prefix + 1) : (const void *)first;
-    owner->block_size = prefix != NULL ? size_in(prefix) : size;
+    owner->block = prefix != NULL ? (const void *)(prefix + 1) : (const void *)block.first;
+    owner->block_size = prefix != NULL ? size_in(prefix) : block.size;
     if (prefix != NULL)
-        owner->domain = prefix->letter == 'm' ? "mem" : "object";
+        owner->domain = domains[domain_in(prefix)];
 }
 
 static bool hosted_trim(void);

@@ -50,7 +50,8 @@ enum { KIND_NORMAL = 0 };
 struct page {
     uint32_t slices; /* in the page, or in a run of free ones */
     uint32_t offset; /* bytes from the page's first entry on */
-    uint8_t flags, debug_offset;
+    uint8_t flags;   /* from bit 3 on, 4 bits: the kind of heap that it belongs to */
+    uint8_t debug_offset;
     uint16_t capacity, reserved;
     uint8_t is_full_or_aligned, retiring;
     uint64_t free;
@@ -92,41 +93,53 @@ static size_t start_offset(size_t block_size)
     return block_size <= 64 ? 3 * block_size : block_size <= 512 ? block_size : 0;
 }
 
-static size_t block_at(uintptr_t at, size_t entry, uint64_t with_cookie, uintptr_t *first)
+/* 0: of RAW and MEM; others: of objects */
+static unsigned heap_kind(const struct page *page)
 {
+    return page->flags >> 3 & 0xf;
+}
+
+static struct hf_mimalloc_block block_at(uintptr_t at, size_t entry, uint64_t with_cookie)
+{
+    const struct hf_mimalloc_block none = {.size = 0};
     struct segment segment;
     struct page page;
     const uintptr_t start = at & -HF_MIMALLOC_SEGMENT;
     size_t index = (at - start) / SLICE;
     if (!read_segment(start, with_cookie, &segment) || index >= segment.entries ||
         index < segment.info_slices || !read_page(start, index, entry, &page))
-        return 0;
+        return none;
     if (page.offset != 0) {
         if (page.offset % entry != 0 || page.offset / entry > index - segment.info_slices)
-            return 0;
+            return none;
         index -= page.offset / entry;
         if (!read_page(start, index, entry, &page) || page.offset != 0)
-            return 0;
+            return none;
     }
     size_t size = page.block_size;
     if (size < sizeof(void *) || page.slices == 0)
-        return 0;
+        return none;
     if (size >= HUGE_BLOCK)
         size = page.slices * SLICE;
     const uintptr_t begin = start + index * SLICE + start_offset(size);
     if (at < begin || (at - begin) / size >= page.capacity)
-        return 0;
-    *first = at - (at - begin) % size;
-    return size;
+        return none;
+    return (struct hf_mimalloc_block){size, at - (at - begin) % size, heap_kind(&page) != 0};
 }
 
-size_t hf_mimalloc_segments_block(const void *ptr, uintptr_t *first)
+struct hf_mimalloc_block hf_mimalloc_segments_block(const void *ptr)
 {
     const size_t entry = atomic_load_explicit(&page_size, memory_order_acquire);
-    return entry != 0 ? block_at((uintptr_t)ptr, entry, cookie, first) : 0;
+    return entry != 0 ? block_at((uintptr_t)ptr, entry, cookie)
+                      : (struct hf_mimalloc_block){.size = 0};
 }
 
 /* ---- proof ---- */
+
+bool hf_mimalloc_serves_raw(const struct hf_cpython *cpython)
+{
+    return cpython->free_threaded && cpython->version >= 0x30f;
+}
 
 /* The domain's own allocator, below homefree's hook if there is one. */
 static void find_allocator(const struct hf_cpython *cpython, enum hf_py_domain domain,
@@ -139,24 +152,30 @@ static void find_allocator(const struct hf_cpython *cpython, enum hf_py_domain d
         (void)hf_cpython_bottom(cpython, domain, out, NULL);
 }
 
-/* Whether every block that CPython allocates lies where an entry of that size says. */
+/* Whether every block that the thread may allocate from CPython lies where an entry of that size
+ * says. */
 static bool fits(const struct hf_cpython *cpython, size_t entry, uint64_t *with_cookie)
 {
     static const size_t sizes[] = {1, 24, 100, 480, 1000, 5000, 60000, 500000};
+    const bool attached = hf_cpython_attached(cpython);
     bool right = true;
     for (size_t i = 0; right && i < 2 * (sizeof sizes / sizeof sizes[0]); i++) {
+        const enum hf_py_domain domain = !attached    ? HF_PY_RAW
+                                         : i % 2 == 0 ? HF_PY_MEM
+                                                      : HF_PY_OBJECT;
+        const size_t wanted = sizes[i / 2];
         struct hf_py_allocator bottom;
         struct segment segment;
-        uintptr_t first = 0;
-        find_allocator(cpython, i % 2 == 0 ? HF_PY_MEM : HF_PY_OBJECT, &bottom);
-        void *block = bottom.malloc(bottom.ctx, sizes[i / 2]);
+        find_allocator(cpython, domain, &bottom);
+        void *block = bottom.malloc(bottom.ctx, wanted);
         if (block == NULL)
             return false;
         if (i == 0 && hf_maps_read((const void *)segment_of(block), &segment, sizeof segment))
             *with_cookie = segment.cookie ^ segment_of(block);
-        const size_t size = block_at((uintptr_t)block, entry, *with_cookie, &first);
-        right =
-            size >= sizes[i / 2] && size <= sizes[i / 2] * 2 + SLICE && first == (uintptr_t)block;
+        const struct hf_mimalloc_block seen = block_at((uintptr_t)block, entry, *with_cookie);
+        right = seen.size >= wanted && seen.size <= wanted * 2 + SLICE &&
+                seen.first == (uintptr_t)block &&
+                seen.of_objects == (cpython->free_threaded && domain == HF_PY_OBJECT);
         bottom.free(bottom.ctx, block);
     }
     return right;
@@ -165,6 +184,8 @@ static bool fits(const struct hf_cpython *cpython, size_t entry, uint64_t *with_
 bool hf_mimalloc_segments_prove(const struct hf_cpython *cpython)
 {
     uint64_t found = 0;
+    if (page_size == 0 && !hf_mimalloc_serves_raw(cpython) && !hf_cpython_attached(cpython))
+        return false;
     for (size_t i = 0; page_size == 0 && i < sizeof page_sizes / sizeof page_sizes[0]; i++)
         if (fits(cpython, page_sizes[i], &found)) {
             cookie = found;

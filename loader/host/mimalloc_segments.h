@@ -19,13 +19,21 @@
 
 #define HF_MIMALLOC_SEGMENT ((size_t)32 << 20)
 
-/* Whether the layout is the known one. The calling thread is attached: it allocates a few blocks,
- * until the answer is yes. */
+/* Whether the domain RAW is mimalloc's, too, whose blocks any thread may allocate and free. */
+bool hf_mimalloc_serves_raw(const struct hf_cpython *cpython);
+
+/* Whether the layout is the known one. A thread that is attached, or any where RAW is mimalloc's,
+ * allocates a few blocks, until the answer is yes. */
 bool hf_mimalloc_segments_prove(const struct hf_cpython *cpython);
 
-/* The block that holds an address of mimalloc's memory: its size, and its first byte; 0 if there is
- * none, or the layout is unknown. The block may be free. Never faults. Any thread. */
-size_t hf_mimalloc_segments_block(const void *ptr, uintptr_t *first);
+/* The block that holds an address of mimalloc's memory; its size is 0 if there is none, or the
+ * layout is unknown. The block may be free. Never faults. Any thread. */
+struct hf_mimalloc_block {
+    size_t size;
+    uintptr_t first;
+    bool of_objects; /* in a free-threaded build: it is OBJ's; else MEM's or RAW's */
+};
+struct hf_mimalloc_block hf_mimalloc_segments_block(const void *ptr);
 
 /* Finds the segments of the process outside the region, and the arenas that they are in: `found` is
  * told of each range. The layout is known. */

@@ -5,8 +5,8 @@
  * by its name in CPython's symbol table. See mimalloc_trim.h.
  *
  * While the world is stopped, nobody else calls mimalloc: every thread is detached, or waits at a
- * place where it may. That holds for one interpreter, because a stop is its own, and until CPython
- * 3.14, because the RAW domain, which detached threads use, is mimalloc's from 3.15 on.
+ * place where it may. That holds for one interpreter, because a stop is its own, and where the RAW
+ * domain, which detached threads use, is not mimalloc's.
  *
  * mimalloc frees pages when their owner allocates; an idle thread's stay. CPython collects heaps of
  * other threads, too, when it ends them. What an object was in is given back two collections later,
@@ -180,7 +180,7 @@ bool hf_mimalloc_trim(const struct hf_hosted *hosted, unsigned number)
     const struct hf_cpython_interpreters *py = hf_cpython_interpreters();
     struct attached attached;
     if (py == NULL || cpython->stop_world == NULL || cpython->start_world == NULL ||
-        !cpython->free_threaded || cpython->version > 0x30e || !cpython->is_initialized() ||
+        !cpython->free_threaded || hf_mimalloc_serves_raw(cpython) || !cpython->is_initialized() ||
         py->is_finalizing())
         return false;
     collect_function *collect = find_collect(cpython->map);

@@ -162,13 +162,39 @@ class Mimalloc(support.TestCase):
 
     def test_detached(self):
         for call in ("free_bare(block)", "realloc_bare(block, 9)"):
-            with self.subTest(call=call):
-                self.dies(
-                    f"homefree.install(); block = mem_malloc(40); {call}",
-                    call.partition("_")[0],
-                    "CPython's mimalloc",
-                    "not attached",
-                    "PyMem_RawMalloc",
+            for allocator in ("", "debug"):
+                with self.subTest(call=call, allocator=allocator):
+                    self.dies(
+                        f"homefree.install(); block = object_malloc(40); {call}",
+                        call.partition("_")[0],
+                        "CPython's mimalloc",
+                        "not attached",
+                        "PyMem_RawMalloc",
+                        PYTHONMALLOC=allocator,
+                    )
+
+    @unittest.skipIf(sys.version_info < (3, 15), "the domain RAW is libc's")
+    def test_raw(self):
+        """The domain RAW is mimalloc's, too, before install(), and any thread frees its blocks."""
+        for allocator in ("", "debug"):
+            with self.subTest(allocator=allocator):
+                self.fine(
+                    """
+                    sizes = 0, 1, 500, 5000, 1 << 20
+                    early = [[raw_malloc(n) for n in sizes] for _ in range(2)]
+                    homefree.install()
+                    for block in early[0]:
+                        free_bare(block)
+                    for block in early[1]:
+                        assert owner_of(block).allocator == "mimalloc", owner_of(block)
+                        size = usable(block)
+                        ctypes.memset(block, 1, size)
+                        grown = realloc_bare(block, size + 3000)
+                        assert ctypes.string_at(grown, size) == b"\\1" * size
+                        free(grown)
+                    assert churn() == 80000
+                    """,
+                    PYTHONMALLOC=allocator,
                 )
 
     def test_not_a_block(self):
