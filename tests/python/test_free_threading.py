@@ -258,6 +258,48 @@ class Full(support.TestCase):
             """
         )
 
+    def test_limit_of_the_process(self):
+        """At its limit, arrays get what mimalloc has: the limit counts the addresses that it has
+        reserved."""
+        self.fine(
+            """
+            import resource
+            MIB = 1 << 20
+            calloc = function(python, "PyMem_Calloc", pointer, size_t, size_t)
+            homefree.install("full")
+            data = next(line for line in open("/proc/self/status") if line.startswith("VmData"))
+            limit = int(data.split()[1]) * 1024 + 64 * MIB
+            places = [None] * 10000
+            def fill():
+                count = 0
+                while (block := mem_malloc(MIB)):
+                    places[count] = block
+                    count += 1
+                return places[:count]
+            first = mem_malloc(MIB)
+            ctypes.memset(first, 7, MIB)
+            resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+            for _ in range(3):
+                blocks = fill()
+                assert len(blocks) > 500, len(blocks)
+                assert kind(first) == kind(blocks[0]) == "heap"
+                assert owner_of(blocks[-1]).allocator == "mimalloc", owner_of(blocks[-1])
+                for block in blocks[-20:]:
+                    mem_free(block)
+                grown = mem_realloc(first, 4 * MIB)
+                assert owner_of(grown).allocator == "mimalloc", owner_of(grown)
+                assert ctypes.string_at(grown, MIB) == bytes([7]) * MIB
+                cleared = calloc(2, MIB)
+                assert owner_of(cleared).allocator == "mimalloc", owner_of(cleared)
+                assert ctypes.string_at(cleared, 2 * MIB) == bytes(2 * MIB)
+                for block in blocks[:-20] + [cleared, grown]:
+                    mem_free(block)
+                first = mem_malloc(MIB)
+                ctypes.memset(first, 7, MIB)
+            assert churn() == 80000
+            """
+        )
+
     def test_arrays_that_others_read(self):
         """Lists, dictionaries and objects' attributes change in some threads, are read without a
         lock in others, and end in whichever; the collector, install() and uninstall() come in
