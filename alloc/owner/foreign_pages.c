@@ -17,7 +17,7 @@ HF_APART uintptr_t hf_foreign_pages_root[(size_t)1 << (HF_USER_BITS - HF_FOREIGN
 
 #define LEAF_PAGES ((size_t)1 << (HF_FOREIGN_PAGES_LEAF_SHIFT - HF_FOREIGN_PAGES_SHIFT))
 
-/* The range of root entries ever used, so that counting does not read a megabyte. */
+/* The range of root entries ever used, so that counting does not read all of it. */
 static size_t lowest = SIZE_MAX, highest;
 
 static void note(size_t entry)

@@ -20,7 +20,7 @@ enum {
     HF_FOREIGN_PAGES_UNKNOWN = 0,
     HF_FOREIGN_PAGES_SHIFT = 12,
     HF_FOREIGN_PAGES_PAGE = 1 << HF_FOREIGN_PAGES_SHIFT,
-    HF_FOREIGN_PAGES_LEAF_SHIFT = 30
+    HF_FOREIGN_PAGES_LEAF_SHIFT = 28
 };
 
 /* Addresses of user space have at most so many bits. On aarch64 the main stack, the libraries and
@@ -31,7 +31,8 @@ enum { HF_USER_BITS = 48 };
 enum { HF_USER_BITS = 47 };
 #endif
 
-/* Each entry is a leaf with one byte per page or, below 256, the number of all its pages. */
+/* Each entry is a leaf with one byte per page or, below 256, the number of all its pages: so but
+ * for its ends, an arena of 1 GiB, as mimalloc has, takes no leaf. */
 extern uintptr_t hf_foreign_pages_root[(size_t)1 << (HF_USER_BITS - HF_FOREIGN_PAGES_LEAF_SHIFT)];
 
 /* The number of the page that holds an address. Any value is valid. */
