@@ -184,6 +184,8 @@ def ways(text):
 
 def arguments(usage):
     """The options that the scripts share."""
+    # Some tests wait for a SIGINT, which what a shell starts in the background ignores.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     parser = argparse.ArgumentParser(usage=usage)
     parser.add_argument("--shard", type=shard, default=(1, 1))
     parser.add_argument("--how", type=ways, default=["install", "run"])
