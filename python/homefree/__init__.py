@@ -36,6 +36,7 @@ from ._homefree import (
     Owner,
     RouteEntry,
     RouteReport,
+    Trimmed,
     owner_of,
     route_report,
     stats,
@@ -68,7 +69,7 @@ if TYPE_CHECKING:
         profile_end,
     )
     from ._torch import torch_extension_args
-    from ._trim import Trimmed, trim
+    from ._trim import trim
     from .loading._import_hook import import_hook
     from .loading._load import ImportHook, load
 
@@ -129,7 +130,6 @@ _LAZY = {
     "PressureHandle": "_pressure",
     "ProfileRow": "_profile",
     "PythonFrame": "_profile",
-    "Trimmed": "_trim",
     "cuda": "cuda",
     "diagnose": "_diagnose",
     "doctor": "_doctor",

@@ -19,7 +19,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ._trim import Trimmed
+    from ._homefree import Trimmed
 
 
 class Pressure(NamedTuple):

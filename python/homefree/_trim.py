@@ -1,53 +1,44 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Giving unused memory back to the system. Nothing here keeps state. Threads: any."""
+"""Giving unused memory back to the system. Nothing here keeps state. Threads: any. Imports no
+module that is not part of every Python: a child of fork() may wait for ever for one that another
+thread of its parent was importing.
+"""
 
-from __future__ import annotations
-
-import contextlib
 import gc
 import os
 import sys
-import threading
-from typing import NamedTuple
 
 from . import _homefree
+from ._homefree import Trimmed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 
-class Trimmed(NamedTuple):
-    """An allocator that was asked for what it does not use. Since 1.0."""
-
-    allocator: str  # "CPython", "pyarrow", "torch", "jemalloc", …, "homefree", "libc"
-    object: str | None  # the shared object that it lives in, if it has no name of its own
-    how: str | None  # the function that was called; None: none is known, and it keeps what it has
-    before: int  # bytes of the process that were resident before the call; 0: /proc does not tell
-    after: int  # and after it
-
-
 def tell_of_exception() -> None:
     """Hands what a callback has raised to threading.excepthook, as if it had ended its thread."""
+    import threading
+
     arguments = (*sys.exc_info(), threading.current_thread())
     threading.excepthook(threading.ExceptHookArgs(arguments))
 
 
 def _resident() -> int:
     try:
-        with open("/proc/self/statm", encoding="ascii") as file:
+        with open("/proc/self/statm", "rb") as file:
             return int(file.read().split()[1]) * os.sysconf("SC_PAGESIZE")
     except OSError:  # no /proc, or no descriptor left
         return 0
 
 
-def _of_pyarrow(pyarrow) -> Iterator[tuple[str, Callable[[], object]]]:
+def _of_pyarrow(pyarrow) -> "Iterator[tuple[str, Callable[[], object]]]":
     for backend in pyarrow.supported_memory_backends():
         pool = getattr(pyarrow, backend + "_memory_pool")()
         yield f"{backend}_memory_pool().release_unused", pool.release_unused
 
 
-def _of_torch(torch) -> Iterator[tuple[str, Callable[[], object]]]:
+def _of_torch(torch) -> "Iterator[tuple[str, Callable[[], object]]]":
     if torch.cuda.is_initialized():
         yield "cuda.empty_cache", torch.cuda.empty_cache
         host = getattr(torch._C, "_host_emptyCache", None)  # since torch 2.5
@@ -55,14 +46,16 @@ def _of_torch(torch) -> Iterator[tuple[str, Callable[[], object]]]:
             yield "_C._host_emptyCache", host
 
 
-def _of_cuda(cuda) -> Iterator[tuple[str, Callable[[], object]]]:
+def _of_cuda(cuda) -> "Iterator[tuple[str, Callable[[], object]]]":
     for device in range(_DEVICES):
         counts = cuda.stats(device)
         if counts["reserved"] > counts["allocated"]:
 
             def give_back(device: int = device) -> None:
-                with contextlib.suppress(cuda.Unavailable):  # CUDA has ended meanwhile
+                try:
                     cuda.trim(device)
+                except cuda.Unavailable:
+                    return  # CUDA has ended meanwhile
 
             yield f"trim({device})", give_back
 
@@ -73,7 +66,7 @@ _MODULES = {"pyarrow": _of_pyarrow, "torch": _of_torch, "homefree.cuda": _of_cud
 _DEVICES = 16  # the most that homefree.cuda has
 
 
-def _ways() -> Iterator[tuple[str, str, Callable[[], object]]]:
+def _ways() -> "Iterator[tuple[str, str, Callable[[], object]]]":
     for name, ways_of in _MODULES.items():
         module = sys.modules.get(name)
         if module is None:
@@ -89,11 +82,13 @@ def _ways() -> Iterator[tuple[str, str, Callable[[], object]]]:
 def give_back() -> None:
     """Empties the caches of imported modules, in the middle of an allocation perhaps."""
     for _, _, function in _ways():
-        with contextlib.suppress(Exception):
+        try:
             function()
+        except Exception:
+            continue
 
 
-def trim() -> list[Trimmed]:
+def trim() -> "list[Trimmed]":
     """Asks every allocator of the process to give unused memory back to the system.
 
     A row for each, in the order in which they were asked: CPython (the garbage collector), the
@@ -113,10 +108,9 @@ def trim() -> list[Trimmed]:
     def ask(allocator, how, function):
         before = _resident()
         function()
-        rows.append(Trimmed(allocator, None, how, before, _resident()))
+        rows.append(Trimmed((allocator, None, how, before, _resident())))
 
     ask("CPython", "gc.collect", gc.collect)
     for name, how, function in _ways():
         ask(name, how, function)
-    rows += (Trimmed(*row) for row in _homefree.trim())
-    return rows
+    return rows + _homefree.trim()

@@ -68,6 +68,17 @@ static PyStructSequence_Field entry_fields[] = {
 static PyStructSequence_Desc entry_type = {"homefree.RouteEntry", "One slot, or one object.",
                                            entry_fields, 6};
 
+static PyStructSequence_Field trimmed_fields[] = {
+    {"allocator", "'CPython', 'pyarrow', 'torch', 'jemalloc', …, 'homefree' or 'libc'"},
+    {"object", "the shared object that it lives in, or None if it has a name of its own"},
+    {"how", "the function that was called; None: none is known, and it keeps what it has"},
+    {"before", "bytes of the process that were resident before the call; 0: /proc does not tell"},
+    {"after", "and after it"},
+    {NULL, NULL},
+};
+static PyStructSequence_Desc trimmed_type = {
+    "homefree.Trimmed", "An allocator that was asked for what it does not use.", trimmed_fields, 5};
+
 /* Steals the references to the values, also if one of them is NULL, in which case an exception is
  * set. */
 static PyObject *sequence(PyTypeObject *type, PyObject *const *values, Py_ssize_t count)
@@ -291,15 +302,16 @@ static void add_trimmed(const struct hf_trimmed *trimmed, void *context)
         all->rows[all->count++] = *trimmed;
 }
 
-static PyObject *trimmed_row(const struct hf_trimmed *row)
+static PyObject *trimmed_row(PyObject *module, const struct hf_trimmed *row)
 {
-    return Py_BuildValue("(szzKK)", row->allocator, row->object, row->how,
-                         (unsigned long long)row->before, (unsigned long long)row->after);
+    PyObject *values[] = {text(row->allocator), text(row->object), text(row->how),
+                          PyLong_FromUnsignedLongLong(row->before),
+                          PyLong_FromUnsignedLongLong(row->after)};
+    return sequence(state_of(module)->trimmed, values, 5);
 }
 
 static PyObject *trim(PyObject *module, PyObject *unused)
 {
-    (void)module;
     (void)unused;
     struct trimmed_rows *all = PyMem_Malloc(sizeof *all);
     int error;
@@ -315,7 +327,7 @@ static PyObject *trim(PyObject *module, PyObject *unused)
     else
         list = PyList_New((Py_ssize_t)all->count);
     for (size_t i = 0; list != NULL && i < all->count; i++) {
-        PyObject *row = trimmed_row(&all->rows[i]);
+        PyObject *row = trimmed_row(module, &all->rows[i]);
         if (row == NULL)
             Py_CLEAR(list);
         else
@@ -482,7 +494,7 @@ PyMethodDef homefree_host_methods[] = {
      "The answer may be outdated at once, if another thread frees the block. Any thread."},
     {"trim", trim, METH_NOARGS,
      "trim()\n--\n\n"
-     "hf_trim(): a list of (allocator, object, how, before, after). Any thread."},
+     "hf_trim(): a list of homefree.Trimmed. Any thread."},
     {"stats_of_others", stats_of_others, METH_NOARGS,
      "stats_of_others()\n--\n\n"
      "hf_stats_of_others(): a list of (allocator, object, live). Any thread."},
@@ -520,7 +532,8 @@ int homefree_host_exec(PyObject *module)
     return add_type(module, "Installed", &installed_type, &state->installed) != 0 ||
                    add_type(module, "Owner", &owner_type, &state->owner) != 0 ||
                    add_type(module, "RouteReport", &report_type, &state->report) != 0 ||
-                   add_type(module, "RouteEntry", &entry_type, &state->entry) != 0
+                   add_type(module, "RouteEntry", &entry_type, &state->entry) != 0 ||
+                   add_type(module, "Trimmed", &trimmed_type, &state->trimmed) != 0
                ? -1
                : 0;
 }
@@ -528,10 +541,10 @@ int homefree_host_exec(PyObject *module)
 int homefree_host_traverse(PyObject *module, visitproc visitor, void *arg)
 {
     struct homefree_state *state = state_of(module);
-    PyObject *const objects[] = {(PyObject *)state->installed, (PyObject *)state->owner,
-                                 (PyObject *)state->report,    (PyObject *)state->entry,
-                                 (PyObject *)state->shared,    (PyObject *)state->message,
-                                 (PyObject *)state->view,      state->array};
+    PyObject *const objects[] = {
+        (PyObject *)state->installed, (PyObject *)state->owner,   (PyObject *)state->report,
+        (PyObject *)state->entry,     (PyObject *)state->trimmed, (PyObject *)state->shared,
+        (PyObject *)state->message,   (PyObject *)state->view,    state->array};
     for (size_t i = 0; i < sizeof objects / sizeof objects[0]; i++) {
         int result = objects[i] != NULL ? visitor(objects[i], arg) : 0;
         if (result != 0)
@@ -547,6 +560,7 @@ int homefree_host_clear(PyObject *module)
     Py_CLEAR(state->owner);
     Py_CLEAR(state->report);
     Py_CLEAR(state->entry);
+    Py_CLEAR(state->trimmed);
     Py_CLEAR(state->shared);
     Py_CLEAR(state->message);
     Py_CLEAR(state->view);

@@ -45,7 +45,7 @@ void *homefree_grown(void *array, size_t *capacity, size_t count, size_t size);
 
 /* The module's state: host_module.c's types of results, and what crossing.c needs at once. */
 struct homefree_state {
-    PyTypeObject *installed, *owner, *report, *entry;
+    PyTypeObject *installed, *owner, *report, *entry, *trimmed;
     PyTypeObject *shared;  /* homefree.interpreters.Shared */
     PyTypeObject *message; /* homefree.interpreters.Message */
     PyTypeObject *view;    /* homefree.interpreters.View, which layout.c makes */

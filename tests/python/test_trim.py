@@ -27,6 +27,18 @@ class Trim(support.TestCase):
             """
         )
 
+    def test_imports_nothing_more(self):
+        """The child of a fork may wait for ever for a module that its parent was importing."""
+        self.fine(
+            """
+            homefree.trim()
+            own = {name for name in sys.modules if name.partition(".")[0] == "homefree"}
+            new = set(sys.modules) - BEFORE - own - set(sys.builtin_module_names)
+            assert not new, new
+            """,
+            prelude="import sys; import homefree; BEFORE = set(sys.modules)\n",
+        )
+
     def test_what_libc_has_goes(self):
         self.fine(
             """
