@@ -15,10 +15,11 @@
 
 /* Limits above what any linker produces; larger tables would only cost time. The kernel accepts no
  * more program headers either (fs/binfmt_elf.c, load_elf_phdrs). */
-#define SEGMENTS_MAX 65536
-#define DYNAMIC_MAX  (UINT64_C(1) << 20)
-#define NOTES_MAX    256
-#define PART_MAX     (UINT64_C(1) << 30)
+#define SEGMENTS_MAX   65536
+#define DYNAMIC_MAX    (UINT64_C(1) << 20)
+#define NOTES_MAX      256
+#define NOTE_OWNER_MAX 32
+#define PART_MAX       (UINT64_C(1) << 30)
 
 int hf_elf_fail(struct hf_elf *elf, int error, const char *why)
 {
@@ -472,45 +473,68 @@ bool hf_elf_is_stripped(struct hf_elf *elf)
 
 /* ---- notes ---------------------------------------------------------------------------------- */
 
-/* Searches one segment of notes. Returns the id's length, or 0. `left` is the number of notes that
- * may still be read. */
-static size_t find_build_id(struct hf_elf *elf, const Elf64_Phdr *segment, unsigned char *out,
-                            size_t capacity, size_t *left)
+/* Searches one segment of notes. `left` is the number of notes that may still be read, `skipped`
+ * that of those that fit and are not wanted. */
+static bool find_note(struct hf_elf *elf, const Elf64_Phdr *segment, const char *owner,
+                      uint32_t type, size_t *left, size_t *skipped, struct hf_elf_note *out)
 {
     const uint64_t size = segment->p_filesz;
     const uint64_t alignment = segment->p_align == 8 ? 8 : 4;
+    const size_t length = strlen(owner) + 1;
+    uint64_t next;
     for (uint64_t at = 0;
-         size >= sizeof(Elf64_Nhdr) && at <= size - sizeof(Elf64_Nhdr) && *left > 0; --*left) {
-        struct {
-            Elf64_Nhdr header;
-            char name[sizeof ELF_NOTE_GNU];
-        } note = {0};
+         size >= sizeof(Elf64_Nhdr) && at <= size - sizeof(Elf64_Nhdr) && *left > 0; at = next) {
+        Elf64_Nhdr note;
+        char name[NOTE_OWNER_MAX];
+        --*left;
         if (segment->p_offset > UINT64_MAX - at)
-            return 0;
+            return false;
         const uint64_t offset = segment->p_offset + at;
-        if (hf_elf_read(elf, offset, &note.header, sizeof note.header) != 0)
-            return 0;
-        const uint64_t name_end =
-            (sizeof note.header + note.header.n_namesz + alignment - 1) / alignment * alignment;
-        if (note.header.n_type == NT_GNU_BUILD_ID && note.header.n_namesz == sizeof ELF_NOTE_GNU &&
-            hf_elf_read(elf, offset + sizeof note.header, note.name, sizeof note.name) == 0 &&
-            memcmp(note.name, ELF_NOTE_GNU, sizeof ELF_NOTE_GNU) == 0) {
-            const size_t length = note.header.n_descsz < capacity ? note.header.n_descsz : capacity;
-            return hf_elf_read(elf, offset + name_end, out, length) == 0 ? length : 0;
+        if (hf_elf_read(elf, offset, &note, sizeof note) != 0)
+            return false;
+        const uint64_t contents =
+            (sizeof note + note.n_namesz + alignment - 1) / alignment * alignment;
+        next = at + contents + (note.n_descsz + alignment - 1) / alignment * alignment;
+        if (note.n_type != type || note.n_namesz != length ||
+            hf_elf_read(elf, offset + sizeof note, name, length) != 0 ||
+            memcmp(name, owner, length) != 0)
+            continue;
+        if (*skipped > 0) {
+            --*skipped;
+            continue;
         }
-        at += name_end + (note.header.n_descsz + alignment - 1) / alignment * alignment;
+        *out = (struct hf_elf_note){.offset = offset + contents,
+                                    .address = segment->p_vaddr + at + contents,
+                                    .size = note.n_descsz};
+        return true;
     }
-    return 0;
+    return false;
+}
+
+bool hf_elf_note(struct hf_elf *elf, const char *owner, uint32_t type, size_t *cursor,
+                 struct hf_elf_note *out)
+{
+    Elf64_Phdr segment;
+    size_t left = NOTES_MAX, skipped = *cursor;
+    if (strlen(owner) >= NOTE_OWNER_MAX)
+        return false;
+    for (size_t i = 0; hf_elf_segment(elf, &i, &segment);)
+        if (segment.p_type == PT_NOTE &&
+            find_note(elf, &segment, owner, type, &left, &skipped, out)) {
+            ++*cursor;
+            return true;
+        }
+    return false;
 }
 
 size_t hf_elf_build_id(struct hf_elf *elf, unsigned char *out, size_t capacity)
 {
-    Elf64_Phdr segment;
-    size_t length = 0, left = NOTES_MAX;
-    for (size_t cursor = 0; length == 0 && hf_elf_segment(elf, &cursor, &segment);)
-        if (segment.p_type == PT_NOTE)
-            length = find_build_id(elf, &segment, out, capacity, &left);
-    return length;
+    struct hf_elf_note note;
+    size_t cursor = 0;
+    if (!hf_elf_note(elf, ELF_NOTE_GNU, NT_GNU_BUILD_ID, &cursor, &note))
+        return 0;
+    const size_t length = note.size < capacity ? note.size : capacity;
+    return hf_elf_read(elf, note.offset, out, length) == 0 ? length : 0;
 }
 
 /* ---- the dynamic section -------------------------------------------------------------------- */

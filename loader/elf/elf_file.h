@@ -138,6 +138,15 @@ bool hf_elf_is_stripped(struct hf_elf *elf);
  * of pread(2). */
 int hf_elf_read(struct hf_elf *elf, uint64_t offset, void *buffer, size_t size);
 
+/* A note in the segments of notes: where its contents lie, in the file and in memory. */
+struct hf_elf_note {
+    uint64_t offset, address, size;
+};
+/* The next note of an owner (at most 31 bytes) with a type; `cursor` starts at 0. False after the
+ * last. */
+bool hf_elf_note(struct hf_elf *elf, const char *owner, uint32_t type, size_t *cursor,
+                 struct hf_elf_note *out);
+
 /* Copies the GNU build id to `out`. Result: its bytes, at most `capacity`; 0 if there is none. */
 size_t hf_elf_build_id(struct hf_elf *elf, unsigned char *out, size_t capacity);
 
