@@ -282,6 +282,8 @@ static int gather_all(struct hf_gather *gather, struct hf_inspect_versions *vers
     if (result == 0 && !inspection->homefree_itself)
         result = gather_strings(gather);
     if (result == 0)
+        result = hf_inspect_members(elf, inspection);
+    if (result == 0)
         result = hf_inspect_libraries(elf, inspection, &gather->imports);
     decide_module(gather);
     hf_gather_copy(gather, &gather->memory, inspection->allocating, &inspection->allocating_kept);

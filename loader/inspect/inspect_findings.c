@@ -193,10 +193,26 @@ static void find_segments(struct hf_gather *gather)
         find(gather, HF_RULE_TEXT_RELOCATIONS, "it has relocations in its code");
 }
 
+static void find_members(struct hf_gather *gather)
+{
+    const struct hf_inspection *inspection = gather->inspection;
+    for (size_t i = 0; i < inspection->members_count; i++) {
+        const struct hf_inspection_member *member = &inspection->members[i];
+        char offers[128] = "";
+        for (size_t j = 0, at = 0; j < member->offers_count && at < sizeof offers; j++)
+            at += (size_t)snprintf(offers + at, sizeof offers - at, "%s%s",
+                                   j == 0 ? ", with " : ", ", member->offers[j]);
+        find(gather, HF_RULE_MEMBER, "it publishes %s%s%s in the registry%s", member->name,
+             member->release != NULL ? " " : "", member->release != NULL ? member->release : "",
+             offers);
+    }
+}
+
+/* A member says itself which blocks are its own. */
 static void find_allocators(struct hf_gather *gather)
 {
     struct hf_inspection *inspection = gather->inspection;
-    for (size_t i = 0; i < inspection->allocators_count; i++) {
+    for (size_t i = 0; inspection->members_count == 0 && i < inspection->allocators_count; i++) {
         const struct hf_inspection_allocator *allocator = &inspection->allocators[i];
         struct hf_kept_names evidence = {.first = {allocator->evidence}, .kept = 1, .count = 1};
         add_names(gather,
@@ -306,6 +322,7 @@ void hf_gather_find(struct hf_gather *gather, const struct hf_inspect_versions *
         find_segments(gather);
     find_allocators(gather);
     if (!gather->inspection->homefree_itself) {
+        find_members(gather);
         find_own_free(gather);
         find_past_homefree(gather);
         find_exports(gather);

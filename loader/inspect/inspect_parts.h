@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Shared by the files of inspect only: an inspection's memory, the names and versions that it looks
- * for, and the search for needed libraries. No locks; one thread uses one inspection.
+ * Shared by the files of inspect only: an inspection's memory, the names, versions and members that
+ * it looks for, and the search for needed libraries. No locks; one thread uses one inspection.
  */
 #ifndef HOMEFREE_LOADER_INSPECT_INSPECT_PARTS_H
 #define HOMEFREE_LOADER_INSPECT_INSPECT_PARTS_H
@@ -40,6 +40,9 @@ bool hf_inspect_is_newer(const unsigned one[2], const unsigned other[2]);
 /* A visitor for hf_elf_versions(), whose context is a struct hf_inspect_versions. It also records
  * which libraries are used and whether the file is libhomefree itself. */
 bool hf_inspect_version(const char *library, const char *version, bool needed, void *context);
+
+/* Lists the members of the registry that the file publishes. Returns 0 or -ENOMEM. */
+int hf_inspect_members(struct hf_elf *elf, struct hf_inspection *inspection);
 
 /* A hash set of names. It points to the caller's strings. Names longer than
  * HF_INSPECTION_STRING_MAX are left out, because hashing hostile names would take unbounded

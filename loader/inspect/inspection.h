@@ -9,9 +9,10 @@
 #include "loader/elf/elf_file.h"
 #include "loader/foreign/known_allocators.h"
 
-#define HF_INSPECTION_STRING_MAX 1024
-#define HF_INSPECTION_PATHS_MAX  1024
-#define HF_INSPECTION_NAMES_MAX  5 /* names that a finding shows, of all that it counts */
+#define HF_INSPECTION_STRING_MAX  1024
+#define HF_INSPECTION_PATHS_MAX   1024
+#define HF_INSPECTION_NAMES_MAX   5 /* names that a finding shows, of all that it counts */
+#define HF_INSPECTION_MEMBERS_MAX 16
 
 /* The static TLS that glibc reserves for libraries that are loaded late: 512 bytes by default (the
  * tunable glibc.rtld.optional_static_tls), and 1152 bytes reserved for namespaces and auditing
@@ -51,6 +52,15 @@ struct hf_inspection_allocator {
     bool exported;        /* the symbol is visible to other objects */
     const char *evidence; /* the symbol or the string */
     const char *prefix;   /* prefix of its functions' names: "je_arrow_", "" */
+};
+
+/* An allocator that the file publishes in the registry (include/allocator_registry.h). The texts
+ * but for its name and release are static. */
+struct hf_inspection_member {
+    const char *name, *release; /* release: or NULL */
+    const char *offers[6];      /* the functions that it has of those that a member may leave out */
+    const char *flags[5];       /* "TELLS_FIRST" */
+    size_t offers_count, flags_count;
 };
 
 enum hf_inspection_library_state {
@@ -124,7 +134,10 @@ struct hf_inspection {
     bool read_all; /* all that are loaded with it, but those that are always there */
     struct hf_inspection_allocator allocators[HF_ALLOCATOR_COUNT];
     size_t allocators_count;
-    struct hf_inspection_finding findings[HF_RULE_COUNT + HF_ALLOCATOR_COUNT];
+    struct hf_inspection_member members[HF_INSPECTION_MEMBERS_MAX];
+    size_t members_count;
+    struct hf_inspection_finding
+        findings[HF_RULE_COUNT + HF_ALLOCATOR_COUNT + HF_INSPECTION_MEMBERS_MAX];
     size_t findings_count;
 
     const struct hf_inspection_files *files; /* private, like the rest */

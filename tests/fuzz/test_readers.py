@@ -182,6 +182,7 @@ class Readers(unittest.TestCase):
         b"foreign\t5\tjemalloc\t4096\thome\t0",
         b"foreign\t5\tmim%ff\t1\tknown\t3",
         b"contains\t5\ttcmalloc",
+        b"publishes\t5\tmine",
         b"copy\t0\tvariable\tmalloc\t1",
         b"crash\t5\tfree\t0",
         b"freeing",

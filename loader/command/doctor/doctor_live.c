@@ -233,6 +233,15 @@ static void write_facts(struct collecting *collecting, size_t index)
     }
 }
 
+static void write_allocator(const struct collecting *collecting, const char *line, size_t index,
+                            const char *name)
+{
+    fputs(line, collecting->out);
+    number(collecting->out, index);
+    field(collecting->out, name);
+    fputc('\n', collecting->out);
+}
+
 /* The allocators in the file of an object that may contain one. */
 static void write_inside(const struct collecting *collecting, size_t index)
 {
@@ -247,13 +256,13 @@ static void write_inside(const struct collecting *collecting, size_t index)
     /* homefree's own extension has the table of known allocators, and therefore their names. */
     if (hf_inspect_elf(&file.elf, path_of(object), &inspection) == 0 &&
         !(inspection.homefree_linked && inspection.module != NULL &&
-          strcmp(inspection.module, "_homefree") == 0))
-        for (size_t i = 0; i < inspection.allocators_count; i++) {
-            fputs("contains", collecting->out);
-            number(collecting->out, index);
-            field(collecting->out, hf_allocator_name(inspection.allocators[i].allocator));
-            fputc('\n', collecting->out);
-        }
+          strcmp(inspection.module, "_homefree") == 0)) {
+        for (size_t i = 0; i < inspection.members_count; i++)
+            write_allocator(collecting, "publishes", index, inspection.members[i].name);
+        for (size_t i = 0; inspection.members_count == 0 && i < inspection.allocators_count; i++)
+            write_allocator(collecting, "contains", index,
+                            hf_allocator_name(inspection.allocators[i].allocator));
+    }
     hf_inspection_free(&inspection);
     hf_live_elf_close(&file);
 }

@@ -82,6 +82,30 @@ static void write_allocators(struct hf_json *json, const struct hf_inspection *i
     hf_json_close(json);
 }
 
+static void write_texts(struct hf_json *json, const char *name, const char *const *texts,
+                        size_t count)
+{
+    hf_json_array(json, name);
+    for (size_t i = 0; i < count; i++)
+        hf_json_string(json, NULL, texts[i]);
+    hf_json_close(json);
+}
+
+static void write_members(struct hf_json *json, const struct hf_inspection *inspection)
+{
+    hf_json_array(json, "members");
+    for (size_t i = 0; i < inspection->members_count; i++) {
+        const struct hf_inspection_member *member = &inspection->members[i];
+        hf_json_object(json, NULL);
+        hf_json_string(json, "name", member->name);
+        hf_json_string(json, "release", member->release);
+        write_texts(json, "offers", member->offers, member->offers_count);
+        write_texts(json, "flags", member->flags, member->flags_count);
+        hf_json_close(json);
+    }
+    hf_json_close(json);
+}
+
 static void write_facts(struct hf_json *json, const struct hf_inspection *inspection)
 {
     static const char *const kinds[] = {"shared object", "program", "other"};
@@ -104,6 +128,7 @@ static void write_facts(struct hf_json *json, const struct hf_inspection *inspec
     hf_json_unsigned(json, "exports", inspection->exports);
     write_libraries(json, inspection);
     write_allocators(json, inspection);
+    write_members(json, inspection);
     hf_json_array(json, "findings");
     for (size_t i = 0; i < inspection->findings_count; i++)
         hf_rules_write(json, &hf_inspect_table, &inspection->findings[i]);
@@ -254,14 +279,8 @@ static void write_read(struct hf_json *json, const struct hf_inspection *inspect
         hf_json_string(json, "read", NULL);
         return;
     }
-    hf_json_array(json, "read");
-    for (size_t i = 0; i < inspection->read_count; i++)
-        hf_json_string(json, NULL, inspection->read[i]);
-    hf_json_close(json);
-    hf_json_array(json, "missed");
-    for (size_t i = 0; i < inspection->missed_count; i++)
-        hf_json_string(json, NULL, inspection->missed[i]);
-    hf_json_close(json);
+    write_texts(json, "read", inspection->read, inspection->read_count);
+    write_texts(json, "missed", inspection->missed, inspection->missed_count);
 }
 
 int hf_inspected_answer(const struct hf_inspected_wishes *wishes, int contents)

@@ -137,6 +137,7 @@ def _look_into_files(record, command):
             continue
         # homefree's own extension has the table of known allocators, and therefore their names.
         if not (file["homefree"]["linked"] and file["module"] == "_homefree"):
+            each.published = [member["name"] for member in file["members"]]
             each.contains = [allocator["name"] for allocator in file["allocators"]]
 
 

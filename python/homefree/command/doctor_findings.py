@@ -127,6 +127,8 @@ class _Finding:
                 leaked = f", of which {foreign.leaked} blocks were leaked"
             home = foreign is not None and foreign.home
             rule = "foreign-allocator" if home else "embedded-allocator"
+            if name in each.published and not home:
+                rule = "registry-member"
             self._add(rule, f"contains {name}{leaked}", each.path)
 
     def _object(self, each):

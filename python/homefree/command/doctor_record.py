@@ -49,7 +49,8 @@ class Foreign:
 class Object:
     """A loaded object. maps, static_tls, heap, program, cpython, linked: the record's flags;
     calls: for malloc, free, new and delete, the objects that its calls go to; reach: why routing
-    cannot reach it, or None; contains: the allocators in its file, if that was looked at."""
+    cannot reach it, or None; contains: the allocators in its file, if that was looked at;
+    published: those that it publishes in the registry, which are all that it has."""
 
     def __init__(self, namespace, role, path, soname):
         self.namespace, self.role, self.path, self.soname = namespace, role, path, soname
@@ -60,7 +61,7 @@ class Object:
         self.users = 0  # other objects whose malloc or free it is
         self.routed = self.refused = 0
         self.reach = None
-        self.contains = []
+        self.contains, self.published = [], []
         self.foreign = []
 
     @property
@@ -85,7 +86,7 @@ class Object:
         those that only the file tells."""
         known = {each.name for each in self.foreign}
         return [(each.name, each) for each in self.foreign] + [
-            (name, None) for name in self.contains if name not in known
+            (name, None) for name in self.published or self.contains if name not in known
         ]
 
     def allocator(self):
@@ -176,6 +177,9 @@ class Record:
     def _contains(self, index, allocator):
         _append(self._at(index).contains, _text(allocator), _FOREIGN_MOST)
 
+    def _publishes(self, index, allocator):
+        _append(self._at(index).published, _text(allocator), _FOREIGN_MOST)
+
     def _crash(self, index, function, caller):
         self.crash = index and self._at(index), function, caller and self._at(caller)
 
@@ -198,7 +202,7 @@ _LINES = {
     name: getattr(Record, f"_{name}")
     for name in (
         *("process", "preload", "unseen", "heap", "object", "defines", "slot", "reach"),
-        *("foreign", "contains", "copy", "crash", "freeing"),
+        *("foreign", "contains", "publishes", "copy", "crash", "freeing"),
     )
 }
 

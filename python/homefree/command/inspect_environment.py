@@ -129,11 +129,12 @@ class _Together:
             self._add(rule, file, message + str(self._tls))
 
     def _allocators(self):
+        # A member of the registry says itself which blocks are its own.
         found = [
             (file, one)
             for file in self._files
             for one in file["allocators"]
-            if not file["homefree"]["itself"] and file["module"] != "_homefree"
+            if not (file["members"] or file["homefree"]["itself"] or file["module"] == "_homefree")
         ]
         for file, one in found if len(found) > 1 else ():
             exported = ", which others can call by name" if one["exported"] else ""

@@ -140,6 +140,7 @@ def _found(platform, image):
         "exports": 0,
         "libraries": [],
         "allocators": [],
+        "members": None,
         "findings": [],
     }
 

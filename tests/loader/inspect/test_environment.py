@@ -12,6 +12,7 @@ import subprocess
 import sys
 import unittest
 import venv
+from pathlib import Path
 from unittest import mock
 
 from command import HOMEFREE, MODULE, InspectTest, inspect, main
@@ -84,6 +85,16 @@ class Rules(Environment):
         found = self.found(status=0)["several-allocators"]
         self.assertEqual(found["one.so"], "it contains jemalloc")
         self.assertRegex(found["two.so"], "^it contains mimalloc")
+
+    def test_a_member_of_the_registry_is_not_one_of_several(self):
+        self.library("a/one.so", JEMALLOC)
+        self.library("b/two.so", MIMALLOC)
+        source = f'#include "tests/registry/member.c"\n{MIMALLOC}'
+        root = Path(__file__).parents[3]
+        self.library("c/three.so", source, f"-I{root}", f"-I{root / 'include'}")
+        self.assertEqual(sorted(self.found(status=0)["several-allocators"]), ["one.so", "two.so"])
+        (self.site / "a/one.so").unlink()
+        self.assertEqual(self.found(status=0), {})
 
     def test_openmps(self):
         self.library("a/libiomp5.so", number(1))

@@ -5,6 +5,7 @@ Usage: test_findings.py HOMEFREE LIBRARY SHIM [unittest arguments]
 """
 
 import ctypes.util
+import json
 import os
 import shutil
 import subprocess
@@ -92,6 +93,48 @@ class Clean(InspectTest):
         )
         self.assert_rules(self.build("it.so", source, script=ONLY_INIT))
         self.assertEqual(self.facts(self.directory / "it.so")["allocators"], [])
+
+
+class Members(InspectTest):
+    """Allocators in the registry, which readers need not guess; tests/registry has hostile ones."""
+
+    SOURCE = Path(__file__).parents[3]
+
+    def member(self, name, more=""):
+        """Two members, and what else gives an allocator away."""
+        source = f'#include "tests/registry/member.c"\n{MODULE}\n{more}'
+        flags = f"-I{self.SOURCE}", f"-I{self.SOURCE / 'include'}"
+        return self.build(name, source, *flags, script=ONLY_INIT)
+
+    def test_what_a_member_offers(self):
+        module = self.member("it.so")
+        first = {"name": "first", "release": "1.0", "offers": ["allocate"]}
+        second = {"name": "second", "release": None, "offers": []}
+        self.assertEqual(
+            self.facts(module)["members"],
+            [{**first, "flags": ["TELLS_FIRST"]}, {**second, "flags": []}],
+        )
+        self.assertEqual(inspect(module).returncode, 0)
+        text = inspect(module).stdout.decode()
+        self.assertIn(
+            "note     registry-member  it publishes first 1.0 in the registry, with", text
+        )
+        self.assertIn("it publishes second in the registry\n", text)
+        results = json.loads(inspect("--sarif", "-", module).stdout)["runs"][0]["results"]
+        self.assertEqual({result["ruleId"] for result in results}, {"registry-member"})
+        self.assertEqual(inspect("--fail-on", "registry-member", module).returncode, 1)
+
+    def test_its_allocator_is_not_warned_of(self):
+        for name, (symbol, _) in DOUBLES.items():
+            with self.subTest(name):
+                double = f"{KEEP % 'hidden'} void {symbol}(void) {{}}"
+                facts = self.facts(self.member("it.so", double))
+                self.assertEqual([one["name"] for one in facts["allocators"]], [name])
+                rules = {finding["rule"] for finding in facts["findings"]}
+                self.assertEqual(rules, {"registry-member"})
+
+    def test_no_members(self):
+        self.assertEqual(self.facts(self.build("it.so", script=ONLY_INIT))["members"], [])
 
 
 class Allocators(InspectTest):

@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 from looking import CC, Looking, arguments, main, names
 
@@ -121,6 +122,33 @@ class Doctor(Looking):
         self.assertIn("homefree is not in this process", text)
         self.assertEqual(target.tell("blocks", 10), "done")
         self.assertEqual(target.end(), 0)
+
+    def test_member_of_the_registry(self):
+        """What an object publishes is all that it has, and no hidden allocator."""
+        member = self.directory / "member.so"
+        root = Path(__file__).parents[3]
+        source = (
+            '#include "tests/registry/wrong.c"\n'
+            '__attribute__((used, visibility("hidden"))) void je_mallctl(void) {}\n'
+        )
+        command = [*CC, "-x", "c", "-shared", "-fPIC", "-D_GNU_SOURCE", "-pthread", "-"]
+        command += [f"-I{root}", f"-I{root / 'include'}", "-o", member]
+        subprocess.run(command, input=source, text=True, check=True)
+        for env, rule in (
+            ({}, "registry-member"),
+            ({"LD_PRELOAD": arguments.library}, "foreign-allocator"),
+        ):
+            with self.subTest(rule):
+                target = self.run_target(env=env)
+                self.assertEqual(target.tell("load", member), "done")
+                process = self.doctor(target.pid, statuses=(0,))
+                found = {
+                    each["name"]: os.path.basename(each["object"])
+                    for each in process["allocators"]
+                    if os.path.basename(each["object"]) == "member.so"
+                }
+                self.assertEqual(found, {"wrong": "member.so"})
+                self.assertIn(rule, [each["rule"] for each in process["findings"]])
 
     def test_preloaded_allocator(self):
         if not os.path.exists(MIMALLOC):
