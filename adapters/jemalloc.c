@@ -112,12 +112,13 @@ static int statistics(struct allocator_registry_statistics *out)
     uint64_t epoch = 1;
     const int saved_errno = errno;
     const bool known = je_mallctl("epoch", NULL, NULL, &epoch, sizeof epoch) == 0;
-    if (known && out->size >= sizeof *out) {
-        out->live = counter("stats.allocated");
-        out->held = counter("stats.mapped");
+    if (known) {
+        const struct allocator_registry_statistics ours = {out->size, counter("stats.allocated"),
+                                                           counter("stats.mapped")};
+        memcpy(out, &ours, out->size < sizeof ours ? out->size : sizeof ours);
     }
     errno = saved_errno;
-    return known && out->size >= sizeof *out ? 0 : -1;
+    return known ? 0 : -1;
 }
 
 ALLOCATOR_REGISTRY_PUBLISH(jemalloc_member) = {

@@ -63,7 +63,8 @@ enum allocator_registry_answer {
 #define ALLOCATOR_REGISTRY_DENIES_INSIDE UINT64_C(8)
 #define ALLOCATOR_REGISTRY_DENIES_BLOCKS UINT64_C(16)
 
-/* What `statistics` fills in: bytes; UINT64_MAX is not known. */
+/* What `statistics` fills in: bytes; UINT64_MAX is not known. A caller sets members to that which a
+ * member of the registry may lack that was compiled earlier, with a shorter structure. */
 struct allocator_registry_statistics {
     size_t size;   /* of this structure, set by the caller: only members inside it are filled in */
     uint64_t live; /* in blocks that are allocated */

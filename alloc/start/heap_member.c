@@ -7,6 +7,7 @@
  * Pages that are lent to CPython are not the heap's (loader/host/python_member.c), but those with
  * guarded samples are. An instance that forwards owns nothing; the heap's is a member itself.
  */
+#include "alloc/base/sized.h"
 #include "alloc/heap/front_end.h"
 #include "alloc/heap/internal.h"
 #include "alloc/owner/hosted.h"
@@ -42,10 +43,11 @@ static void trim(void)
 static int statistics(struct allocator_registry_statistics *out)
 {
     struct hf_stats stats = {.size = sizeof stats};
-    if (out->size < sizeof *out || hf_stats(&stats) != 0)
+    if (hf_stats(&stats) != 0)
         return -1;
-    out->live = stats.allocated;
-    out->held = stats.resident;
+    const struct allocator_registry_statistics ours = {.live = stats.allocated,
+                                                       .held = stats.resident};
+    hf_sized_copy(out, &ours, sizeof ours);
     return 0;
 }
 

@@ -36,6 +36,7 @@ WRONG = {
     "LINEAR": ("time", "owns takes a constant time, or SLOW says that it does not"),
     "TRIMS_LIVE": ("trim", "trim leaves live blocks alone"),
     "FILLS_ALL": ("statistics", "statistics fills in bytes that are live and held, inside size"),
+    "REFUSES_SHORT": ("statistics", "statistics fills in bytes that are live and held"),
     "WALKS_FEW": ("walk", "walk visits the allocator's own memory, and live blocks"),
     "OTHERS_FUNCTION": ("structure", "all of its functions lie in the object that publishes them"),
     "OTHER_VERSION": ("structure", "version is ALLOCATOR_REGISTRY_VERSION"),

@@ -29,6 +29,7 @@ enum {
     LINEAR,
     TRIMS_LIVE,
     FILLS_ALL,
+    REFUSES_SHORT,
     WALKS_FEW,
     OTHERS_FUNCTION,
     OTHER_VERSION,
@@ -213,9 +214,10 @@ static void trim(void)
 
 static int statistics(struct allocator_registry_statistics *out)
 {
-    if (out->size < sizeof *out && WRONG != FILLS_ALL)
+    const struct allocator_registry_statistics ours = {out->size, live, live};
+    if (out->size < sizeof ours && WRONG == REFUSES_SHORT)
         return -1;
-    out->live = out->held = live;
+    memcpy(out, &ours, out->size < sizeof ours && WRONG != FILLS_ALL ? out->size : sizeof ours);
     return 0;
 }
 

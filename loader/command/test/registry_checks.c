@@ -549,10 +549,17 @@ static void check_statistics(member_t *member)
         hf_registry_refuse(RULE_NUMBERS, "%ju live and %ju held, of %ju in use",
                            (uintmax_t)out.statistics.live, (uintmax_t)out.statistics.held,
                            (uintmax_t)live);
-    out.statistics = (struct allocator_registry_statistics){sizeof(size_t), 4711, 4711};
-    (void)member->statistics(&out.statistics);
-    if (out.statistics.live != 4711 || out.statistics.held != 4711)
-        hf_registry_refuse(RULE_NUMBERS, "members outside of the caller's size are filled in");
+    for (size_t size = sizeof(size_t); size < sizeof out.statistics; size += sizeof(uint64_t)) {
+        const bool has_live = size > offsetof(struct allocator_registry_statistics, live);
+        out.statistics = (struct allocator_registry_statistics){size, 4711, 4711};
+        if (member->statistics(&out.statistics) != result)
+            hf_registry_refuse(RULE_NUMBERS, "a caller whose structure is shorter gets nothing");
+        if ((!has_live && out.statistics.live != 4711) || out.statistics.held != 4711)
+            hf_registry_refuse(RULE_NUMBERS, "members outside of the caller's size are filled in");
+        if (has_live && result == 0 && out.statistics.live < live)
+            hf_registry_refuse(RULE_NUMBERS, "a shorter structure has %ju live, of %ju in use",
+                               (uintmax_t)out.statistics.live, (uintmax_t)live);
+    }
 }
 
 static member_t *at_exit;
