@@ -6,7 +6,8 @@
  * free by the names of libc. README.md has the commands.
  *
  * Owns the list of members, which grows and never shrinks: a number is stored after its entry, so
- * finding an owner takes no lock. The objects of members are kept loaded.
+ * finding an owner takes no lock. It grows inside of dl_iterate_phdr() alone, which runs under the
+ * dynamic linker's lock. The objects of members are kept loaded.
  */
 #ifndef _GNU_SOURCE
 #    define _GNU_SOURCE
@@ -17,12 +18,13 @@
 #include <errno.h>
 #include <link.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
-enum { MEMBERS_MAX = 64, TEXT_MAX = 64 };
+enum { MEMBERS_MAX = 64, TEXT_MAX = 64, NAME_MAX_SIZE = 4096 };
 
 struct member {
     const struct allocator_registry *registry;
@@ -30,7 +32,6 @@ struct member {
 };
 static struct member members[MEMBERS_MAX];
 static unsigned members_count;
-static pthread_mutex_t finding = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- finding members: nothing that a file says is believed ---- */
 
@@ -97,63 +98,46 @@ static int is_member(const struct dl_phdr_info *info, const struct allocator_reg
            is_code(info, (uintptr_t)registry->statistics, 0);
 }
 
-/* Objects of members that are kept loaded, and one that is to be. dlopen() takes a lock that may
- * not be waited for inside dl_iterate_phdr(). `finding` guards both. */
-static const char *kept[MEMBERS_MAX];
-static unsigned kept_count;
-static char wanted[4096];
+/* One look at all objects. `kept`: the name of one that is kept loaded since the last look;
+ * `wanted`: of one that must be before its members may be asked. Both are "" for none, as is the
+ * name of the program, which stays. `incomplete`: a note leads to no member; its object is not
+ * relocated yet, or it is wrong. */
+struct look {
+    char kept[NAME_MAX_SIZE], wanted[NAME_MAX_SIZE];
+    int incomplete;
+};
 
-static const char *kept_name(const char *name)
+static void add(const struct dl_phdr_info *info, const struct allocator_registry *registry,
+                struct look *look)
 {
-    for (unsigned i = 0; i < kept_count; i++)
-        if (strcmp(kept[i], name) == 0)
-            return kept[i];
-    return NULL;
-}
-
-static void add(const struct dl_phdr_info *info, const struct allocator_registry *registry)
-{
+    const char *name = info->dlpi_name;
     for (unsigned i = 0; i < members_count; i++)
         if (members[i].registry == registry)
             return;
     if (members_count == MEMBERS_MAX)
         return;
-    /* The program itself stays; what else cannot be kept is no member for us. */
-    const char *object = info->dlpi_name[0] != '\0' ? kept_name(info->dlpi_name) : "the program";
-    if (object == NULL) {
-        if (wanted[0] == '\0' && strlen(info->dlpi_name) < sizeof wanted)
-            strcpy(wanted, info->dlpi_name);
-        return;
+    if (strcmp(name, look->kept) == 0 || name[0] == '\0') {
+        members[members_count] = (struct member){registry, name[0] != '\0' ? name : "the program"};
+        __atomic_store_n(&members_count, members_count + 1, __ATOMIC_RELEASE);
+    } else if (look->wanted[0] == '\0' && strlen(name) < sizeof look->wanted) {
+        strcpy(look->wanted, name);
     }
-    members[members_count] = (struct member){registry, object};
-    __atomic_store_n(&members_count, members_count + 1, __ATOMIC_RELEASE);
 }
 
-/* Result: whether the wanted object is kept from now on. */
-static int keep_wanted(void)
+static void look_at_notes(const struct dl_phdr_info *info, const ElfW(Phdr) *segment,
+                          struct look *look)
 {
-    if (wanted[0] == '\0' || kept_count == MEMBERS_MAX ||
-        dlopen(wanted, RTLD_LAZY | RTLD_NOLOAD) == NULL)
-        return 0;
-    kept[kept_count] = strdup(wanted);
-    return kept[kept_count] != NULL && ++kept_count != 0;
-}
-
-/* Result: whether a note leads to no member: its object is not relocated yet, or it is wrong. */
-static int look_at_notes(const struct dl_phdr_info *info, const ElfW(Phdr) *segment)
-{
-    int incomplete = 0;
     const uintptr_t notes = info->dlpi_addr + segment->p_vaddr;
     const size_t size = segment->p_memsz, align = segment->p_align == 8 ? 8 : 4;
     if (notes % 4 != 0 || !lies_in(info, notes, size, PF_R) || !can_read(notes, size))
-        return 0;
+        return;
     for (size_t at = 0; size - at >= sizeof(ElfW(Nhdr));) {
         const ElfW(Nhdr) *note = (const void *)(notes + at);
         const size_t left = size - at;
         const size_t contents = (sizeof *note + (size_t)note->n_namesz + align - 1) & -align;
         const size_t end = (contents + (size_t)note->n_descsz + align - 1) & -align;
         if (contents > left || note->n_descsz > left - contents)
-            return incomplete;
+            return;
         intptr_t number;
         if (note->n_type == ALLOCATOR_REGISTRY_TYPE && note->n_descsz == sizeof number &&
             note->n_namesz == sizeof ALLOCATOR_REGISTRY_OWNER &&
@@ -161,15 +145,14 @@ static int look_at_notes(const struct dl_phdr_info *info, const ElfW(Phdr) *segm
             memcpy(&number, (const char *)note + contents, sizeof number);
             const void *registry = (const void *)((uintptr_t)note + contents + (uintptr_t)number);
             if (is_member(info, registry))
-                add(info, registry);
+                add(info, registry, look);
             else
-                incomplete = 1;
+                look->incomplete = 1;
         }
         if (end >= left)
-            return incomplete;
+            return;
         at += end;
     }
-    return incomplete;
 }
 
 static int look_at_object(struct dl_phdr_info *info, size_t size, void *context)
@@ -177,8 +160,51 @@ static int look_at_object(struct dl_phdr_info *info, size_t size, void *context)
     (void)size;
     for (int i = 0; i < info->dlpi_phnum; i++)
         if (info->dlpi_phdr[i].p_type == PT_NOTE)
-            *(int *)context |= look_at_notes(info, &info->dlpi_phdr[i]);
+            look_at_notes(info, &info->dlpi_phdr[i], context);
     return 0;
+}
+
+/* How many threads are in dl_iterate_phdr() here, and in fork(). */
+static int iterating, forking;
+static __thread __attribute__((tls_model("initial-exec"))) int is_iterating, is_looking;
+
+/* As dl_iterate_phdr(); 0 without a call while the process forks: the child would wait for ever for
+ * the lock of a thread that it does not have. */
+static int iterate(int (*visit)(struct dl_phdr_info *, size_t, void *), void *context)
+{
+    const int was_iterating = is_iterating;
+    is_iterating = 1;
+    __atomic_fetch_add(&iterating, 1, __ATOMIC_SEQ_CST);
+    const int may = __atomic_load_n(&forking, __ATOMIC_SEQ_CST) == 0;
+    if (may)
+        dl_iterate_phdr(visit, context);
+    __atomic_fetch_sub(&iterating, 1, __ATOMIC_SEQ_CST);
+    is_iterating = was_iterating;
+    return may;
+}
+
+/* Nobody who is waited for here waits for this thread, but itself, in a signal handler. */
+static void before_fork(void)
+{
+    __atomic_fetch_add(&forking, 1, __ATOMIC_SEQ_CST);
+    while (!is_iterating && __atomic_load_n(&iterating, __ATOMIC_SEQ_CST) != 0)
+        sched_yield();
+}
+
+static void in_parent(void)
+{
+    __atomic_fetch_sub(&forking, 1, __ATOMIC_SEQ_CST);
+}
+
+static void in_child(void)
+{
+    iterating = is_iterating;
+    forking = 0;
+}
+
+__attribute__((constructor)) static void start(void)
+{
+    pthread_atfork(before_fork, in_parent, in_child);
 }
 
 static int read_loads(struct dl_phdr_info *info, size_t size, void *context)
@@ -188,23 +214,34 @@ static int read_loads(struct dl_phdr_info *info, size_t size, void *context)
     return 1;
 }
 
-/* Looks for members that have been loaded since the last call. While an object is being loaded, by
- * the caller or another thread, the next call looks again. */
+/*
+ * Looks for members that have been loaded since the last call. One that another thread is loading
+ * is waited for, by the lock that dlopen() takes: its functions need relocation as much as its
+ * structure, and what this thread frees may be a block of it. So an object's constructors must not
+ * wait for a thread that frees. The lock may not be waited for inside of dl_iterate_phdr().
+ */
 static void find_members(void)
 {
     static unsigned long long seen;
     unsigned long long loads = 0;
-    dl_iterate_phdr(read_loads, &loads);
-    if (loads == __atomic_load_n(&seen, __ATOMIC_ACQUIRE) || pthread_mutex_trylock(&finding) != 0)
+    /* Inside of its dlopen() here, a thread may free. */
+    if (is_looking || !iterate(read_loads, &loads) ||
+        loads == __atomic_load_n(&seen, __ATOMIC_ACQUIRE))
         return;
-    int incomplete = 0;
-    do {
-        wanted[0] = '\0';
-        dl_iterate_phdr(look_at_object, &incomplete);
-    } while (keep_wanted());
-    if (!incomplete)
+    struct look look = {.kept = ""};
+    int has_looked;
+    is_looking = 1;
+    for (;;) {
+        look.wanted[0] = '\0';
+        look.incomplete = 0;
+        has_looked = iterate(look_at_object, &look);
+        if (look.wanted[0] == '\0' || dlopen(look.wanted, RTLD_LAZY | RTLD_NOLOAD) == NULL)
+            break;
+        strcpy(look.kept, look.wanted);
+    }
+    is_looking = 0;
+    if (has_looked && !look.incomplete && look.wanted[0] == '\0')
         __atomic_store_n(&seen, loads, __ATOMIC_RELEASE);
-    pthread_mutex_unlock(&finding);
 }
 
 /* The member that has an address, or NULL. */

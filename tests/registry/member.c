@@ -70,6 +70,14 @@ ALLOCATOR_REGISTRY_PUBLISH(second_member) = {
     NULL,
 };
 
+#ifdef MEMBER_EXPORTED
+__attribute__((visibility("default"))) const struct allocator_registry *member(void);
+const struct allocator_registry *member(void)
+{
+    return &first_member;
+}
+#endif
+
 #ifdef MEMBER_PROGRAM
 #    define main reader_main
 #    include "../../adapters/reader.c"

@@ -2,12 +2,14 @@
 
 The reader (adapters/reader.c) is compiled here, with the header and libc alone. It must find both
 members of member.c, in files that each compiler, linker and option makes, and no member in files
-whose notes or structures are damaged. `--also COMMAND` is another reader that must survive those.
+whose notes or structures are damaged; so must homefree, and `homefree inspect` in the files.
 
-Usage: test_publishing.py --source DIRECTORY [--library LIBHOMEFREE] [unittest arguments]
+Usage: test_publishing.py --source DIRECTORY --library LIBHOMEFREE --command HOMEFREE
+                          [unittest arguments]
 """
 
 import argparse
+import json
 import os
 import shutil
 import struct
@@ -19,7 +21,8 @@ from pathlib import Path
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--source", required=True, type=Path)
-parser.add_argument("--library")
+parser.add_argument("--library", required=True)
+parser.add_argument("--command", required=True)
 
 BOTH = ["first 1.0", "second (no release)"]
 HIDE = ["-fPIC", "-shared", "-fvisibility=hidden", "-ffunction-sections", "-fdata-sections"]
@@ -73,18 +76,24 @@ def run(*command, **more):
     )
 
 
-# Threads free while members are loaded.
+# Threads free while members are loaded, also blocks of those that have just been.
 LOADS = """
+#include "allocator_registry.h"
+
 #include <dlfcn.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 
-static volatile int ended;
+static int ended;
+static void *given;
 
 static void *work(void *context)
 {
-    while (!ended) {
-        void *volatile block = malloc(100);
+    while (!__atomic_load_n(&ended, __ATOMIC_ACQUIRE)) {
+        void *block = __atomic_exchange_n(&given, NULL, __ATOMIC_ACQ_REL);
+        if (block == NULL)
+            block = malloc(100);
         free(block);
     }
     return context;
@@ -95,13 +104,63 @@ int main(int count, char **files)
     pthread_t threads[3];
     for (int i = 0; i < 3; i++)
         pthread_create(&threads[i], NULL, work, NULL);
-    for (int i = 1; i < count; i++)
-        if (dlopen(files[i], RTLD_NOW) == NULL)
+    for (int i = 1; i < count; i++) {
+        void *file = dlopen(files[i], RTLD_NOW);
+        if (file == NULL)
             return 1;
-    ended = 1;
+        const struct allocator_registry *(*member)(void);
+        *(void **)&member = dlsym(file, "member");
+        for (int block = 0; block < 3; block++) {
+            __atomic_store_n(&given, member()->allocate(100, 0), __ATOMIC_RELEASE);
+            while (__atomic_load_n(&given, __ATOMIC_ACQUIRE) != NULL)
+                sched_yield();
+        }
+    }
+    __atomic_store_n(&ended, 1, __ATOMIC_RELEASE);
     for (int i = 0; i < 3; i++)
         pthread_join(threads[i], NULL);
     return 0;
+}
+"""
+
+# A process forks while threads free: the child must not wait for one of them.
+FORKS = """
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static int ended;
+
+static void *work(void *context)
+{
+    while (!__atomic_load_n(&ended, __ATOMIC_ACQUIRE)) {
+        void *volatile block = malloc(100);
+        free(block);
+    }
+    return context;
+}
+
+int main(void)
+{
+    pthread_t threads[3];
+    int status = 0;
+    for (int i = 0; i < 3; i++)
+        pthread_create(&threads[i], NULL, work, NULL);
+    for (int i = 0; i < 100 && status == 0; i++) {
+        const pid_t child = fork();
+        if (child == 0) {
+            alarm(30);
+            void *volatile block = malloc(100);
+            free(block);
+            _exit(0);
+        }
+        waitpid(child, &status, 0);
+    }
+    __atomic_store_n(&ended, 1, __ATOMIC_RELEASE);
+    for (int i = 0; i < 3; i++)
+        pthread_join(threads[i], NULL);
+    return status != 0;
 }
 """
 
@@ -163,6 +222,15 @@ class Publishing(unittest.TestCase):
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         return [line.partition(" in ")[0] for line in done.stdout.splitlines()]
 
+    def check_members(self, file, wanted):
+        """What the reader and `homefree inspect` find in a file."""
+        self.assertEqual(self.members(self.reader, file), wanted)
+        done = run(options.command, "inspect", "--json", file)
+        self.assertIn(done.returncode, (0, 1), done.stderr)
+        (found,) = json.loads(done.stdout)["files"]
+        names = [f"{one['name']} {one['release'] or '(no release)'}" for one in found["members"]]
+        self.assertEqual(names, wanted)
+
     def test_every_compiler_and_linker(self):
         made = self.work / "member.so"
         for compiler, language in LANGUAGES.items():
@@ -176,7 +244,7 @@ class Publishing(unittest.TestCase):
                     with self.subTest(compiler=compiler, linker=linker, way=way):
                         words = [*HIDE, *way, f"-fuse-ld={linker}", "tests/registry/member.c", made]
                         self.build(compiler, *words, language=language)
-                        self.assertEqual(self.members(self.reader, made), BOTH)
+                        self.check_members(made, BOTH)
 
     def test_linked_in_two_steps(self):
         parts = self.work / "parts.o", self.work / "whole.o", self.work / "whole.so"
@@ -187,7 +255,15 @@ class Publishing(unittest.TestCase):
             with self.subTest(linker=linker):
                 self.assertEqual(run(f"ld.{linker}", "-r", parts[0], "-o", parts[1]).returncode, 0)
                 run("cc", "-shared", "-s", parts[1], "-o", parts[2], check=True)
-                self.assertEqual(self.members(self.reader, parts[2]), BOTH)
+                self.check_members(parts[2], BOTH)
+
+    def test_packed_relocations(self):
+        if shutil.which("ld.lld") is None:
+            self.skipTest("no lld")
+        made = self.work / "packed.so"
+        packed = ["-fuse-ld=lld", "-Wl,--pack-dyn-relocs=relr"]
+        self.build("cc", *HIDE, *packed, "tests/registry/member.c", made)
+        self.check_members(made, BOTH)
 
     def test_programs(self):
         made = self.work / "program"
@@ -236,7 +312,7 @@ class Publishing(unittest.TestCase):
                 source = options.source / "tests/registry/member.rs"
                 done = run(*common, *words, source, "-o", made)
                 self.assertEqual((done.returncode, done.stderr), (0, ""))
-                self.assertEqual(self.members(self.reader, made), ["rusty (no release)"])
+                self.check_members(made, ["rusty (no release)"])
 
     def test_header_alone(self):
         text = "#include <allocator_registry.h>\n" * 2
@@ -279,25 +355,33 @@ class Publishing(unittest.TestCase):
                 wanted = ["hostile 1.0"] if name == "nothing wrong" else []
                 words = ["-w", "-O1", "-fPIC", "-shared", "-fvisibility=hidden", definition]
                 self.build("cc", *words, "tests/registry/hostile.c", made)
-                self.assertEqual(self.members(self.reader, made), wanted)
-                if options.library:
-                    self.check_homefree(made, wanted)
+                self.check_members(made, wanted)
+                self.check_homefree(made, wanted)
 
-    def test_threads_free_while_members_are_loaded(self):
-        source, loads = self.work / "loads.c", self.work / "loads"
-        source.write_text(LOADS)
-        run("cc", "-pthread", source, "-o", loads, "-ldl", check=True)
+    def build_preloaded(self, name, program):
+        """A program, and what runs it with the reader."""
+        source, made = self.work / f"{name}.c", self.work / name
+        source.write_text(program)
+        self.build("cc", "-pthread", source, made)
         library = self.work / "reader.so"
         words = ["-shared", "-fPIC", "-DREADER_PRELOAD", "adapters/reader.c", library]
         self.build("cc", *words)
+        return lambda *files: run(made, *files, env={**os.environ, "LD_PRELOAD": str(library)})
+
+    def test_threads_free_while_members_are_loaded(self):
+        loads = self.build_preloaded("loads", LOADS)
         made = self.work / "member.so"
-        self.build("cc", *HIDE, "tests/registry/member.c", made)
-        files = [self.work / f"member{i}.so" for i in range(40)]
+        self.build("cc", *HIDE, "-DMEMBER_EXPORTED", "tests/registry/member.c", made)
+        files = [self.work / f"member{i}.so" for i in range(20)]
         for file in files:
             shutil.copy(made, file)
-        for _ in range(30):
-            done = run(loads, *files, env={**os.environ, "LD_PRELOAD": str(library)})
+        for _ in range(5):
+            done = loads(*files)
             self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+    def test_a_process_forks_while_threads_free(self):
+        done = self.build_preloaded("forks", FORKS)()
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
 
     def test_behind_the_end_of_the_file(self):
         whole, made = self.work / "whole.so", self.work / "hostile.so"
@@ -306,9 +390,8 @@ class Publishing(unittest.TestCase):
         for moves_notes in (True, False):
             with self.subTest(moves_notes=moves_notes):
                 made.write_bytes(lengthened(whole.read_bytes(), moves_notes))
-                self.assertEqual(self.members(self.reader, made), [])
-                if options.library:
-                    self.check_homefree(made, [])
+                self.check_members(made, [])
+                self.check_homefree(made, [])
 
     def check_homefree(self, made, wanted):
         code = (
