@@ -4,7 +4,10 @@ that this thread may not call now is not called; guess:off believes nobody else.
 wrong.c, which is a right member unless it is told otherwise, and an installed mimalloc, which is
 none. Each case is a process of its own.
 
-Usage: test_members.py --source DIRECTORY --library LIBHOMEFREE [unittest arguments]
+Usage: test_members.py --source DIRECTORY --library LIBHOMEFREE --command HOMEFREE
+                       [--double DIRECTORY] [unittest arguments]
+
+--double: the double of CUDA, where this build has spaces.
 """
 
 import argparse
@@ -16,10 +19,13 @@ import sys
 import tempfile
 import unittest
 from pathlib import Path
+from unittest import mock
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--source", required=True, type=Path)
 parser.add_argument("--library", required=True)
+parser.add_argument("--command", required=True)
+parser.add_argument("--double")
 
 GUEST = """
 import ctypes, sys
@@ -157,6 +163,50 @@ assert attached.who(python.hf_malloc(S(100))) == b"homefree"
 print("read")
 """
 
+# Pages of the region that are neither the heap's nor CPython's.
+SPACES = """
+asker = ctypes.CDLL(sys.argv[2])
+asker.who.restype, asker.who.argtypes, asker.claims.argtypes = ctypes.c_char_p, [P], [P]
+cuda = ctypes.CDLL(sys.argv[3] + "/libcudart.so.13", ctypes.RTLD_GLOBAL)
+at = P()
+for kind in (1, 2):  # HF_SPACE_PINNED, HF_SPACE_DEVICE
+    assert homefree.hf_space_alloc(ctypes.byref(at), kind, 0, S(100), S(0), None) == 0
+    assert asker.claims(at) == asker.claims(at.value + 50) == 0, asker.who(at)
+print("of no member")
+"""
+# A program, whose first blocks are guarded samples: each lies on a page between two that nobody may
+# touch.
+SAMPLES = """
+#define main reader_main
+#include "reader.c"
+#undef main
+
+#include <stdlib.h>
+
+static int is_guarded(const char *block)
+{
+    char byte;
+    const struct iovec to = {&byte, 1}, from = {(void *)(((uintptr_t)block | 4095) + 1), 1};
+    return process_vm_readv(getpid(), &to, 1, &from, 1, 0) != 1;
+}
+
+int main(void)
+{
+    int guarded = 0;
+    find_members();
+    for (int i = 0; i < 50; i++) {
+        char *block = malloc(100);
+        int claims = 0;
+        guarded += is_guarded(block);
+        for (unsigned j = 0; j < members_count; j++)
+            claims += members[j].registry->owns(block) != ALLOCATOR_REGISTRY_NOT_MINE;
+        if (claims != 1 || strcmp(owner_of(block)->registry->name, "homefree") != 0)
+            return 1;
+    }
+    return guarded > 0 ? 0 : 2;
+}
+"""
+
 
 class Members(unittest.TestCase):
     @classmethod
@@ -180,10 +230,10 @@ class Members(unittest.TestCase):
         subprocess.run(command, check=True)
         return made
 
-    def run_guest(self, code, file, conf=""):
+    def run_guest(self, code, file, *more, conf=""):
         environment = {**os.environ, "HOMEFREE_CONF": conf}
         return subprocess.run(
-            [sys.executable, "-c", GUEST + code, options.library, str(file)],
+            [sys.executable, "-c", GUEST + code, options.library, str(file), *more],
             capture_output=True,
             text=True,
             timeout=60,
@@ -194,7 +244,7 @@ class Members(unittest.TestCase):
         made = self.build("right.so")
         for conf in ("", "guess:off"):
             with self.subTest(conf):
-                done = self.run_guest(HOME, made, conf)
+                done = self.run_guest(HOME, made, conf=conf)
                 self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "home\n", ""))
 
     def test_a_member_beside_its_allocator(self):
@@ -217,10 +267,10 @@ class Members(unittest.TestCase):
         self.assertEqual((done.returncode, done.stdout), (-signal.SIGABRT, ""))
         self.assertIn("the block belongs to the wrong inside", done.stderr)
         self.assertIn("which this thread may not call now", done.stderr)
-        done = self.run_guest(NOT_READY, made, "unknown_free:leak")
+        done = self.run_guest(NOT_READY, made, conf="unknown_free:leak")
         self.assertEqual((done.returncode, done.stdout), (0, "leaked\n"))
 
-    def test_python(self):
+    def build_asker(self):
         source, made = self.work / "asker.c", self.work / "asker.so"
         source.write_text(
             '#include "reader.c"\n'
@@ -230,6 +280,14 @@ class Members(unittest.TestCase):
             "    const struct member *found = owner_of(p);\n"
             "    return found != NULL ? found->registry : NULL;\n"
             "}\n"
+            "int claims(const void *p)\n"
+            "{\n"
+            "    int count = 0;\n"
+            "    find_members();\n"
+            "    for (unsigned i = 0; i < members_count; i++)\n"
+            "        count += members[i].registry->owns(p) != ALLOCATOR_REGISTRY_NOT_MINE;\n"
+            "    return count;\n"
+            "}\n"
             "const char *who(const void *p) { return owner(p) != NULL ? owner(p)->name : NULL; }\n"
             "int is_ready(const void *p) { return owner(p)->ready(); }\n"
             "void give_back(void *p) { owner(p)->free_block(p); }\n"
@@ -237,8 +295,29 @@ class Members(unittest.TestCase):
         command = ["cc", "-shared", "-fPIC", "-O2", f"-I{options.source / 'include'}"]
         command += [f"-I{options.source / 'adapters'}", str(source), "-o", str(made), "-ldl"]
         subprocess.run(command, check=True)
-        done = self.run_guest(PYTHON, made)
+        return made
+
+    def test_python(self):
+        done = self.run_guest(PYTHON, self.build_asker())
         self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "read\n", ""))
+
+    def test_memory_of_spaces(self):
+        if options.double is None:
+            self.skipTest("this build has no spaces")
+        with mock.patch.dict(os.environ, {"LD_LIBRARY_PATH": options.double}):
+            done = self.run_guest(SPACES, self.build_asker(), options.double)
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "of no member\n", ""))
+
+    def test_guarded_samples(self):
+        source, made = self.work / "samples.c", self.work / "samples"
+        source.write_text(SAMPLES)
+        command = ["cc", "-O0", f"-I{options.source / 'include'}", "-pthread", str(source)]
+        command += [f"-I{options.source / 'adapters'}", "-o", str(made), "-ldl"]
+        subprocess.run(command, check=True)
+        report = ["--sample", "1", "--report", str(self.work / "report")]
+        command = [options.command, "run", "--diagnose", *report, "--", str(made)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_a_member_is_not_searched(self):
         # Maps memory as allocators do, and has constants in which strings would be looked for.
@@ -263,7 +342,7 @@ class Members(unittest.TestCase):
             ("plain, not guessed", plain, "guess:off"),
             ("member", member, ""),
         ):
-            done = self.run_guest(READ, file, conf)
+            done = self.run_guest(READ, file, conf=conf)
             self.assertEqual((done.returncode, done.stderr), (0, ""))
             read[name] = int(done.stdout)
         self.assertGreater(read["plain"], 1 << 20)
@@ -275,7 +354,7 @@ class Members(unittest.TestCase):
         if library is None:
             self.skipTest("no mimalloc")
         for conf, name in {"": "b'mimalloc'", "guess:off": "None"}.items():
-            done = self.run_guest(MIMALLOC, library, conf)
+            done = self.run_guest(MIMALLOC, library, conf=conf)
             self.assertEqual((done.stdout, done.stderr), (f"{name}\n", ""))
 
 
