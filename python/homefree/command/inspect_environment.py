@@ -119,7 +119,11 @@ class _Together:
 
     def _static_tls(self):
         found = [file for file in self._files if file["tls"]["static"] and file["tls"]["bytes"]]
-        total = sum(file["tls"]["bytes"] for file in found)
+        each = {}  # those with one soname are one, unless they are loaded by their paths
+        for file in found:
+            name = file["soname"] or file["path"]
+            each[name] = max(each.get(name, 0), file["tls"]["bytes"])
+        total = sum(each.values())
         if total <= self._tls - self._tls_optional:
             return
         rule = "static-tls-together" if total > self._tls else "static-tls-order"

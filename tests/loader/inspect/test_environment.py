@@ -150,6 +150,16 @@ class Rules(Environment):
         self.assertEqual(set(found), {"same-soname"})
         self.assertIn("one of 2 files with the soname libshared.so.1", str(found))
 
+    def test_static_tls_of_one_soname_counts_once(self):
+        """The libgomp that auditwheel puts into several wheels: the first serves all."""
+        for name in "abcd":
+            flags = "-Wl,-soname,libgomp-e985bcbb.so.1"
+            self.library(f"{name}/libgomp.so", number(ord(name)) + TLS % 450, flags)
+        self.assertNotIn("static-tls-together", self.found(status=0))
+        for name in "abcd":
+            self.library(f"{name}/libgomp.so", number(ord(name)) + TLS % 450)
+        self.assertIn("static-tls-together", self.found(status=1))
+
     def test_executable_stacks(self):
         """Which glibc refuses from 2.41 on."""
         self.library("one.so", MODULE, "-Wl,-z,execstack")
