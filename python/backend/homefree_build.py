@@ -15,7 +15,6 @@ import pathlib
 import sys
 import sysconfig
 import tempfile
-import zipfile
 
 import built_in
 import mesonpy
@@ -67,17 +66,6 @@ def _as_committed():
     os.umask(0o022)
 
 
-def _for_everybody(wheel):
-    """The permissions of the source's files may be those of the user who unpacked it."""
-    with zipfile.ZipFile(wheel) as archive:
-        members = [(member, archive.read(member)) for member in archive.infolist()]
-    with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as archive:
-        for member, data in members:
-            runs = member.external_attr >> 16 & 0o100
-            member.external_attr = (0o100755 if runs else 0o100644) << 16
-            archive.writestr(member, data)
-
-
 def prepare_metadata_for_build_wheel(metadata_directory, config_settings=None):
     """Without this, pip would build the whole wheel to learn what it needs."""
     project = tomllib.loads((_ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -107,7 +95,6 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
         build = settings.setdefault("build-dir", build)
         name = mesonpy.build_wheel(wheel_directory, settings, metadata_directory)
         built_in.add(pathlib.Path(wheel_directory) / name, build)
-    _for_everybody(pathlib.Path(wheel_directory, name))
     return name
 
 

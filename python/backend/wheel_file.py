@@ -33,7 +33,9 @@ def member(name, like):
 
 
 def write(path, members):
-    """Writes what read() returns, and RECORD behind it."""
+    """Writes what read() returns, and RECORD behind it. Everybody may read what is installed: the
+    permissions of a source's files may be those of the user who unpacked it.
+    """
     directory = information(members)
     lines = [f"{name},sha256={_digest(data)},{len(data)}\n" for name, (_, data) in members.items()]
     name = f"{directory}/RECORD"
@@ -41,6 +43,8 @@ def write(path, members):
     record = info, "".join([*lines, f"{name},,\n"]).encode()
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for info, data in [*members.values(), record]:
+            runs = info.external_attr >> 16 & 0o100
+            info.external_attr = (0o100755 if runs else 0o100644) << 16
             archive.writestr(info, data)
 
 
