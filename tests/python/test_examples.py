@@ -113,7 +113,7 @@ class Examples(unittest.TestCase):
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--one"]:
         sys.exit(run_one(sys.argv[2]) != 0)
-    COMMAND = sys.argv.pop(1)
+    COMMAND = os.path.abspath(sys.argv.pop(1))  # examples run in a directory of their own
     # Modules that this CPython has: interpreters from 3.12 on, setuptools if it is installed.
     HERE = {
         end
