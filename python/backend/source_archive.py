@@ -17,11 +17,12 @@ _DECODER = {"LICENSE", "README.md", "include", "meson.build", "src"}
 
 
 def date(root):
-    """When the tree was committed, in seconds. An unpacked source archive has that time itself."""
+    """When the tree was committed, in seconds. An unpacked source archive has that time itself; a clone
+    where git is missing, or does not trust its owner, the time at which it was made."""
     given = os.environ.get("SOURCE_DATE_EPOCH")
     if given:
         return int(given)
-    if (root / ".git").exists():
+    if (root / ".git").exists() and shutil.which("git"):
         command = ["git", "-C", str(root), "log", "-1", "--format=%ct"]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode == 0:

@@ -7,6 +7,7 @@ PyPI (build/wheels/release).
 
 import importlib.util
 import json
+import os
 import pathlib
 import re
 import shutil
@@ -14,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = TOOLS = pathlib.Path()
@@ -86,6 +88,14 @@ class Version(unittest.TestCase):
         base = (self.tree / "alloc/include/homefree/base.h").read_text("utf-8")
         self.assertRegex(base, r"MAJOR 9\n.*MINOR 8\n.*PATCH 7\n.*\"9\.8\.7\"")
 
+    def test_what_is_no_version(self):
+        for given in ("", "1.2", "1.2.3.4", "01.2.3", "1.2.3\n", "\u0661.\u0662.\u0663"):
+            with self.subTest(given):
+                status, _, said = self.version("--set", given)
+                self.assertEqual(status, 2, said)
+                self.assertIn(f"error: {given!r} is no version of three numbers\n", said)
+        self.assertEqual(self.version("--check"), (0, "", ""))
+
     def test_no_test_names_it(self):
         """They would fail when it moves. Sample data may say anything."""
         found = []
@@ -102,9 +112,10 @@ class Version(unittest.TestCase):
     def test_a_tag_is_the_version_and_dated(self):
         self.edit("CHANGELOG.md", f"## {self.now} (unreleased)", f"## {self.now} (2030-01-31)")
         self.assertEqual(self.version("--tag", f"v{self.now}"), (0, "", ""))
-        status, _, said = self.version("--tag", "v9.9.9")
-        self.assertEqual(status, 1)
-        self.assertIn(f"the tag is v9.9.9, and meson.build has {self.now}", said)
+        for wrong in ("v9.9.9", ""):
+            status, _, said = self.version("--tag", wrong)
+            self.assertEqual(status, 1)
+            self.assertIn(f"the tag is {wrong!r}, and meson.build has {self.now}", said)
         self.edit("CHANGELOG.md", "(2030-01-31)", "(unreleased)")
         status, _, said = self.version("--tag", f"v{self.now}")
         self.assertEqual(status, 1)
@@ -118,6 +129,17 @@ class Version(unittest.TestCase):
         self.assertEqual(self.version("--notes"), (0, "- New.\n\n### Heap\n\n- Fast.\n", ""))
         self.version("--set", "9.9.9")
         self.assertEqual(self.version("--notes")[0], 1)
+
+
+class Date(unittest.TestCase):
+    def test_of_a_clone_where_git_is_missing(self):
+        with tempfile.TemporaryDirectory() as tree, unittest.mock.patch.dict(os.environ, PATH=tree):
+            os.environ.pop("SOURCE_DATE_EPOCH", None)
+            pathlib.Path(tree, ".git").mkdir()
+            pathlib.Path(tree, "pyproject.toml").touch()
+            os.utime(pathlib.Path(tree, "pyproject.toml"), (5, 5))
+            source_archive = module(ROOT / "python/backend/source_archive.py")
+            self.assertEqual(source_archive.date(pathlib.Path(tree)), 5)
 
 
 class BillOfMaterials(unittest.TestCase):
