@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: 0BSD */
 /*
- * Makes an rpmalloc 2 a member of the registry: compile this file with rpmalloc's header, and link
+ * Makes an rpmalloc 1.4 or 2 a member of the registry: compile this file with rpmalloc's header, and link
  * it into whatever holds that rpmalloc. It gives rpmalloc its memory, so it must be first to
  * initialise it: its constructor does, before others of the same object.
  *
@@ -75,11 +75,14 @@ static int owns(const void *address)
 /* ---- rpmalloc's memory ---- */
 
 /* Whole granules, so that nobody else's memory is in one of them. */
-static void *map(size_t size, size_t alignment, size_t *offset, size_t *mapped_size)
+static size_t whole(size_t size)
 {
-    const size_t wanted = (size + GRANULE - 1) & -GRANULE;
-    if (alignment < GRANULE)
-        alignment = GRANULE;
+    return (size + GRANULE - 1) & -GRANULE;
+}
+
+static void *map_aligned(size_t size, size_t alignment)
+{
+    const size_t wanted = whole(size);
     if (wanted < size || wanted > SIZE_MAX - alignment)
         return NULL;
     char *at = mmap(NULL, wanted + alignment, PROT_READ | PROT_WRITE,
@@ -96,16 +99,29 @@ static void *map(size_t size, size_t alignment, size_t *offset, size_t *mapped_s
         munmap(at + before, wanted);
         return NULL;
     }
-    *offset = 0;
-    *mapped_size = wanted;
     return at + before;
+}
+
+static void unmap_all(void *start, size_t size)
+{
+    record(start, whole(size), 0);
+    munmap(start, whole(size));
+}
+
+#ifdef RPMALLOC_VERSION_MAJOR /* since 2 */
+#    define RELEASE RPMALLOC_VERSION
+
+static void *map(size_t size, size_t alignment, size_t *offset, size_t *mapped_size)
+{
+    *offset = 0;
+    *mapped_size = whole(size);
+    return map_aligned(size, alignment < GRANULE ? GRANULE : alignment);
 }
 
 static void unmap(void *address, size_t offset, size_t mapped_size)
 {
-    char *start = (char *)address - offset;
-    record(start, mapped_size, 0);
-    munmap(start, mapped_size);
+    (void)offset;
+    unmap_all(address, mapped_size);
 }
 
 static int commit(void *address, size_t size)
@@ -130,6 +146,34 @@ __attribute__((constructor(101))) static void initialize(void)
 {
     (void)rpmalloc_initialize(&interface);
 }
+#else
+#    define RELEASE "1.4"
+
+static void *map(size_t size, size_t *offset)
+{
+    *offset = 0;
+    return map_aligned(size, GRANULE);
+}
+
+static void unmap(void *address, size_t size, size_t offset, size_t release)
+{
+    (void)offset;
+    if (release != 0)
+        unmap_all(address, release);
+    else
+        (void)madvise(address, size, MADV_DONTNEED);
+}
+
+__attribute__((constructor(101))) static void initialize(void)
+{
+    const rpmalloc_config_t config = {
+        .memory_map = map,
+        .memory_unmap = unmap,
+        .span_size = GRANULE, /* mappings are aligned to spans */
+    };
+    (void)rpmalloc_initialize_config(&config);
+}
+#endif
 
 /* ---- the member ---- */
 
@@ -169,7 +213,7 @@ ALLOCATOR_REGISTRY_PUBLISH(rpmalloc_member) = {
     ALLOCATOR_REGISTRY_VERSION,
     sizeof(struct allocator_registry),
     "rpmalloc",
-    "2",
+    RELEASE,
     0,
     owns,
     free_block,
