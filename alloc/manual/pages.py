@@ -11,8 +11,8 @@ overview page. A comment that breaks the form, or a public function outside a gr
 that names the header and the line.
 
 docs/examples/c/NAME.c has a header's examples, and is a program that a test runs: each is a comment
-of one line, which says what it shows, and the functions up to the next one. A page has, for each of
-its functions, the first example that calls it.
+of one line, which says what it shows, and the code up to the next one. A page has, for each of its
+functions, the first example that calls it.
 """
 
 import argparse
@@ -57,7 +57,7 @@ TYPE = re.compile(
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "docs" / "examples" / "c"
 EXAMPLE = re.compile(
-    r"^/\* (?P<what>[^*]*) \*/\n+(?P<code>(?:static|START_TEST).*?)(?=^/\*|^int main\()",
+    r"^/\* (?P<what>[^*]*) \*/\n+(?P<code>(?:static|struct|START_TEST).*?)(?=^/\*|^int main\()",
     re.MULTILINE | re.DOTALL,
 )
 

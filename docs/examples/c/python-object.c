@@ -5,11 +5,11 @@
 
 #include <assert.h>
 
+/* A structure of C that keeps a Python object, and that any thread may end, without the GIL. */
 struct task {
     struct hf_release *callback;
 };
 
-/* A structure of C that keeps a Python object, and that any thread may end, without the GIL. */
 static int begin(struct task *task, PyObject *callback)
 {
     task->callback = hf_object_hold(callback);
