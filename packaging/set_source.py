@@ -7,8 +7,8 @@ FILE   the archive that is to be had at URL; its name has the version (homefree-
 
 --packaging   the directory whose recipes are written; this one by default
 
-Debian's changelog is written by its own tools. Exit status: 0, or 1 with a line that says what is
-wrong; nothing is written then.
+Debian's changelog is written by its own tools. Exit status: 0, 1 with a line that says what is
+wrong, or 2 for wrong usage; nothing is written then.
 """
 
 import argparse
@@ -17,7 +17,7 @@ import pathlib
 import re
 import sys
 
-URL = r"\S+?/homefree-[^/\s]+\.tar\.gz"
+URL = r"[^\s\"'\\]+?/homefree-[^/\s]+\.tar\.gz"
 # What stands in front of a value, what the value looks like, and which value it is.
 FIELDS = {
     "conan/conandata.yml": [
@@ -56,10 +56,14 @@ def main():
     here = pathlib.Path(__file__).resolve().parent
     parser.add_argument("--packaging", type=pathlib.Path, default=here)
     options = parser.parse_args()
-    version = re.fullmatch(r"homefree-(\d[\w.]*)\.tar\.gz", options.file.name)
+    version = re.fullmatch(r"homefree-([0-9][0-9A-Za-z.]*)\.tar\.gz", options.file.name)
     if not version or not re.fullmatch(URL, options.url):
         sys.exit("set_source: both the URL and the file must end in homefree-VERSION.tar.gz")
+    if not options.url.endswith(f"/{options.file.name}"):
+        sys.exit(f"set_source: the URL must end in {options.file.name}, as the file does")
     content = options.file.read_bytes()
+    if not content.startswith(b"\x1f\x8b"):
+        sys.exit(f"set_source: {options.file} is no archive")
     values = {
         "version": version[1],
         "url": options.url,
@@ -75,4 +79,7 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except OSError as error:
+        sys.exit(f"set_source: {error.filename}: {error.strerror}")

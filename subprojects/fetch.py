@@ -33,7 +33,7 @@ SECONDS = 10  # for a server to answer
 def is_right(file, wrap):
     try:
         return hashlib.sha256(file.read_bytes()).hexdigest() == wrap["source_hash"]
-    except FileNotFoundError:
+    except OSError:
         return False
 
 
@@ -72,6 +72,13 @@ def from_origin(wrap, file):
 
 def fetch(wrap, places):
     """Result: None, or why there is no archive."""
+    try:
+        return try_fetch(wrap, places)
+    except (OSError, http.client.HTTPException) as error:
+        return getattr(error, "reason", None) or error
+
+
+def try_fetch(wrap, places):
     target = CACHE / wrap["source_filename"]
     if (HERE / wrap["directory"]).is_dir() or is_right(target, wrap):
         return None
@@ -84,10 +91,7 @@ def fetch(wrap, places):
             if is_right(file, wrap):
                 break
         else:
-            try:
-                from_origin(wrap, file)
-            except (OSError, http.client.HTTPException) as error:
-                return getattr(error, "reason", None) or error
+            from_origin(wrap, file)
             if not is_right(file, wrap):
                 return f"what {wrap['source_url']} sends has another hash"
         os.replace(file, target)
@@ -95,12 +99,15 @@ def fetch(wrap, places):
 
 
 def main(names):
+    known = {path.stem: path for path in sorted(HERE.glob("*.wrap"))}
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        sys.exit(f"homefree: there is no {HERE / unknown[0]}.wrap (but {', '.join(known)})")
     wraps = []
-    for path in sorted(HERE.glob("*.wrap")):
-        if not names or path.stem in names:
-            wrap = configparser.ConfigParser(interpolation=None)
-            wrap.read(path, encoding="utf-8")
-            wraps.append(wrap["wrap-file"])
+    for name in names or known:
+        wrap = configparser.ConfigParser(interpolation=None)
+        wrap.read(known[name], encoding="utf-8")
+        wraps.append(wrap["wrap-file"])
     places = pools()
     with concurrent.futures.ThreadPoolExecutor() as threads:
         outcomes = list(threads.map(lambda wrap: fetch(wrap, places), wraps))

@@ -13,6 +13,7 @@ a document comes from which samples. A figure that comes from none stands in doc
 the heading of those.
 """
 
+import argparse
 import json
 import re
 import statistics
@@ -271,12 +272,44 @@ def write():
         path.write_text(text, encoding="utf-8")
 
 
+def keep_given(name):
+    """Keeps what stdin has, if the documents can be written from it."""
+    try:
+        document = json.load(sys.stdin)
+    except ValueError as error:
+        sys.exit(f"published: stdin has no document in JSON: {error}")
+    if not isinstance(document, dict):
+        sys.exit("published: stdin has no benchmark's document, which is an object in JSON")
+    path = MEASURED / f"{name}.json"
+    before = path.read_bytes() if path.exists() else None
+    try:
+        keep(name, document)
+        written()
+    except BaseException as error:
+        path.unlink(missing_ok=True)
+        if before is not None:
+            path.write_bytes(before)
+        if isinstance(error, (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)):
+            sys.exit(f"published: nothing is kept, because the documents lack a figure: {error!r}")
+        raise
+
+
+def parse():
+    parser = argparse.ArgumentParser(usage="published.py [--check | --keep NAME]")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--check", action="store_true")
+    what.add_argument("--keep", metavar="NAME")
+    given = parser.parse_args()
+    if given.keep is not None and not re.fullmatch(r"[a-z][a-z0-9_-]*", given.keep):
+        parser.error(f"{given.keep!r} is no benchmark's name")
+    return given
+
+
 def main():
-    if sys.argv[1:2] == ["--keep"] and len(sys.argv) == 3:
-        keep(sys.argv[2], json.load(sys.stdin))
-    elif sys.argv[1:] not in ([], ["--check"]):
-        sys.exit(__doc__)
-    if sys.argv[1:] == ["--check"]:
+    given = parse()
+    if given.keep:
+        keep_given(given.keep)
+    if given.check:
         old = [
             str(path.relative_to(ROOT))
             for path, text in written().items()

@@ -24,6 +24,7 @@ from installation import run  # noqa: E402
 
 BUILD = SOURCE = pathlib.Path()
 INSTALLED = None
+SOURCE_ARCHIVE = b"\x1f\x8bsource"
 PYTHON = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else sys.executable
 
 CMAKE = """
@@ -284,7 +285,7 @@ class Installed(Module):
         packaging, url = self.work / "packaging", "https://example.org/homefree-9.8.7.tar.gz"
         shutil.copytree(SOURCE / "packaging", packaging)
         archive = self.work / "homefree-9.8.7.tar.gz"
-        archive.write_bytes(b"source")
+        archive.write_bytes(SOURCE_ARCHIVE)
         (version,) = re.findall(r"version: '([\d.]+)',", (SOURCE / "meson.build").read_text())
         recipes = {
             "conan/conandata.yml": ("sha256", "url", "version"),
@@ -294,7 +295,7 @@ class Installed(Module):
         }
         wanted = {"url": url, "version": '"9.8.7"'}
         for name in "sha256", "sha512":
-            wanted[name] = hashlib.new(name, b"source").hexdigest()
+            wanted[name] = hashlib.new(name, SOURCE_ARCHIVE).hexdigest()
         for name, fields in recipes.items():
             if "version" in fields:
                 self.assertIn(f'"{version}"', (packaging / name).read_text())

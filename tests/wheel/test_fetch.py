@@ -46,9 +46,9 @@ class Fetch(unittest.TestCase):
         none = 'Dir::Etc::SourceList "/dev/null"; Dir::Etc::SourceParts "/dev/null";'
         (self.work / "apt.conf").write_text(none)
 
-    def wrap(self, url, data=DATA):
+    def wrap(self, url, data=DATA, name="thing"):
         text = WRAP.format(url=url, hash=hashlib.sha256(data).hexdigest())
-        (self.work / "thing.wrap").write_text(text)
+        (self.work / f"{name}.wrap").write_text(text.replace("thing", name))
 
     def served(self):
         server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Quiet)
@@ -92,10 +92,23 @@ class Fetch(unittest.TestCase):
 
     def test_what_is_unpacked_or_not_asked_for_is_not_fetched(self):
         self.wrap("http://127.0.0.1:1/thing")
-        self.assertEqual(self.fetch("other").returncode, 0)
+        self.wrap("http://127.0.0.1:1/other", name="other")
         (self.work / "thing-1").mkdir()
         self.assertEqual(self.fetch("thing").returncode, 0)
         self.assertFalse(self.cache.exists())
+
+    def test_a_name_that_is_no_wrap(self):
+        self.wrap("http://127.0.0.1:1/thing")
+        done = self.fetch("thing.wrap")
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stderr, r"^homefree: there is no \S+thing\.wrap\.wrap \(but thing\)\n$")
+
+    def test_a_cache_that_cannot_be_written(self):
+        self.wrap(self.served())
+        self.cache.write_text("a file")
+        done = self.fetch()
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stderr, r"^homefree: cannot fetch thing_1\.tar\.gz \(.*\n$")
 
 
 if __name__ == "__main__":
