@@ -212,8 +212,10 @@ static void find_members(struct hf_gather *gather)
 static void find_allocators(struct hf_gather *gather)
 {
     struct hf_inspection *inspection = gather->inspection;
-    for (size_t i = 0; inspection->members_count == 0 && i < inspection->allocators_count; i++) {
+    for (size_t i = 0; i < inspection->allocators_count; i++) {
         const struct hf_inspection_allocator *allocator = &inspection->allocators[i];
+        if (allocator->published)
+            continue;
         struct hf_kept_names evidence = {.first = {allocator->evidence}, .kept = 1, .count = 1};
         add_names(gather,
                   find(gather, HF_RULE_ALLOCATOR,

@@ -50,6 +50,7 @@ struct hf_inspection_allocator {
     enum hf_allocator allocator;
     bool by_string;       /* identified by a string in its data, not by a symbol */
     bool exported;        /* the symbol is visible to other objects */
+    bool published;       /* it is a member of the registry */
     const char *evidence; /* the symbol or the string */
     const char *prefix;   /* prefix of its functions' names: "je_arrow_", "" */
 };

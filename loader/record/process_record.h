@@ -38,8 +38,8 @@
  *                               (homefree frees its pointers with it), known (none of its
  *                               functions can be called); how many of its blocks were leaked
  *   contains OBJECT ALLOCATOR   only with `live`: an allocator that the object's file contains
- *   publishes OBJECT ALLOCATOR  only with `live`: one that the file publishes in the registry; then
- *                               there is no `contains` of the object
+ *   publishes OBJECT ALLOCATOR  only with `live`: one that the file publishes in the registry, and
+ *                               for which there is no `contains`
  *   crash OBJECT FUNCTION CALLER
  *                               after a signal: the object whose code was running, or that had
  *                               called libc's code; its function; the next other object up the

@@ -259,9 +259,10 @@ static void write_inside(const struct collecting *collecting, size_t index)
           strcmp(inspection.module, "_homefree") == 0)) {
         for (size_t i = 0; i < inspection.members_count; i++)
             write_allocator(collecting, "publishes", index, inspection.members[i].name);
-        for (size_t i = 0; inspection.members_count == 0 && i < inspection.allocators_count; i++)
-            write_allocator(collecting, "contains", index,
-                            hf_allocator_name(inspection.allocators[i].allocator));
+        for (size_t i = 0; i < inspection.allocators_count; i++)
+            if (!inspection.allocators[i].published)
+                write_allocator(collecting, "contains", index,
+                                hf_allocator_name(inspection.allocators[i].allocator));
     }
     hf_inspection_free(&inspection);
     hf_live_elf_close(&file);

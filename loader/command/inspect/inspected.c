@@ -77,6 +77,7 @@ static void write_allocators(struct hf_json *json, const struct hf_inspection *i
         hf_json_string(json, "evidence", allocator->evidence);
         hf_json_string(json, "prefix", allocator->by_string ? NULL : allocator->prefix);
         hf_json_boolean(json, "exported", allocator->exported);
+        hf_json_boolean(json, "published", allocator->published);
         hf_json_close(json);
     }
     hf_json_close(json);

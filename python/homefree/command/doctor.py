@@ -138,7 +138,7 @@ def _look_into_files(record, command):
         # homefree's own extension has the table of known allocators, and therefore their names.
         if not (file["homefree"]["linked"] and file["module"] == "_homefree"):
             each.published = [member["name"] for member in file["members"]]
-            each.contains = [allocator["name"] for allocator in file["allocators"]]
+            each.contains = [one["name"] for one in file["allocators"] if not one["published"]]
 
 
 # ---- the document --------------------------------------------------------------------------------

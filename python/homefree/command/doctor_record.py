@@ -50,7 +50,7 @@ class Object:
     """A loaded object. maps, static_tls, heap, program, cpython, linked: the record's flags;
     calls: for malloc, free, new and delete, the objects that its calls go to; reach: why routing
     cannot reach it, or None; contains: the allocators in its file, if that was looked at;
-    published: those that it publishes in the registry, which are all that it has."""
+    that it does not publish in the registry; published: those that it does."""
 
     def __init__(self, namespace, role, path, soname):
         self.namespace, self.role, self.path, self.soname = namespace, role, path, soname
@@ -86,7 +86,7 @@ class Object:
         those that only the file tells."""
         known = {each.name for each in self.foreign}
         return [(each.name, each) for each in self.foreign] + [
-            (name, None) for name in self.published or self.contains if name not in known
+            (name, None) for name in self.published + self.contains if name not in known
         ]
 
     def allocator(self):

@@ -138,7 +138,7 @@ class _Together:
             (file, one)
             for file in self._files
             for one in file["allocators"]
-            if not (file["members"] or file["homefree"]["itself"] or file["module"] == "_homefree")
+            if not (one["published"] or file["homefree"]["itself"] or file["module"] == "_homefree")
         ]
         for file, one in found if len(found) > 1 else ():
             exported = ", which others can call by name" if one["exported"] else ""

@@ -211,7 +211,7 @@ class _Allocators:
 
 def _allocator(name, by, evidence, prefix):
     found = {"name": name, "by": by, "evidence": evidence, "prefix": prefix}
-    return {**found, "exported": False, "version": None}
+    return {**found, "exported": False, "published": False, "version": None}
 
 
 def _tell_allocators(found):

@@ -100,11 +100,12 @@ class Members(InspectTest):
 
     SOURCE = Path(__file__).parents[3]
 
-    def member(self, name, more=""):
+    def member(self, name, more="", names=("first", "second")):
         """Two members, and what else gives an allocator away."""
-        source = f'#include "tests/registry/member.c"\n{MODULE}\n{more}'
-        flags = f"-I{self.SOURCE}", f"-I{self.SOURCE / 'include'}"
-        return self.build(name, source, *flags, script=ONLY_INIT)
+        source = (self.SOURCE / "tests/registry/member.c").read_text()
+        source = source.replace('"first"', f'"{names[0]}"').replace('"second"', f'"{names[1]}"')
+        include = f"-I{self.SOURCE / 'include'}"
+        return self.build(name, f"{source}\n{MODULE}\n{more}", include, script=ONLY_INIT)
 
     def test_what_a_member_offers(self):
         module = self.member("it.so")
@@ -133,6 +134,25 @@ class Members(InspectTest):
                 rules = {finding["rule"] for finding in facts["findings"]}
                 self.assertEqual(rules, {"registry-member"})
 
+    def test_another_allocator_in_the_file_is_warned_of(self):
+        """A member that is called jemalloc answers for no mimalloc."""
+        doubles = "".join(
+            f"{KEEP % 'hidden'} void {DOUBLES[name][0]}(void) {{}}\n"
+            for name in ("jemalloc", "mimalloc")
+        )
+        for first, warned in (("jemalloc", ["mimalloc"]), ("other", [])):
+            with self.subTest(first):
+                facts = self.facts(self.member("it.so", doubles, names=(first, "tcmalloc")))
+                found = {one["name"]: one["published"] for one in facts["allocators"]}
+                self.assertEqual(found, {"jemalloc": True, "mimalloc": not warned})
+                texts = [
+                    finding["message"]
+                    for finding in facts["findings"]
+                    if finding["rule"] == "embedded-allocator"
+                ]
+                self.assertEqual([name for name in warned if name in str(texts)], warned)
+                self.assertEqual(len(texts), len(warned))
+
     def test_no_members(self):
         self.assertEqual(self.facts(self.build("it.so", script=ONLY_INIT))["members"], [])
 
@@ -156,6 +176,7 @@ class Allocators(InspectTest):
                         "evidence": symbol,
                         "prefix": prefix,
                         "exported": False,
+                        "published": False,
                     },
                 )
                 self.assert_rules(module, "embedded-allocator")
