@@ -57,6 +57,11 @@ bool hf_fail_now(void)
     return thread_fails || process_fails;
 }
 
+bool hf_fail_is_counting(void)
+{
+    return own() != NULL || !belongs_to(&process, 0);
+}
+
 /* Takes the count for the caller if nobody has it. */
 static bool claim(struct count *count)
 {

@@ -41,6 +41,9 @@ static inline void hf_own_end(const struct hf_watch_call *before)
     hf_watch_call = before;
 }
 
+/* Whether the calling thread's calls are counted, so that one may be made to fail. */
+bool hf_fail_is_counting(void);
+
 /* The functions of homefree/fail.h without forwarding, in the copy that is the heap. */
 int hf_fail_at_here(uint64_t call, unsigned flags);
 int hf_fail_count_here(unsigned flags, struct hf_fail_counts *out);

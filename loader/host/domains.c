@@ -23,6 +23,7 @@
 #include "alloc/base/seal.h"
 #include "alloc/heap/internal.h"
 #include "alloc/owner/hosted.h"
+#include "alloc/trace/fail.h"
 #include "alloc/trace/watch.h"
 #include "loader/host/interpreter_heaps.h"
 
@@ -179,22 +180,23 @@ static inline bool may_be_object(enum hf_py_domain domain)
 /* ---- where the heap has no memory ---- */
 
 /* What CPython's own allocator has freed is there for MEM alone: the heap cannot have it, and a
- * limit of the process may count it. Whoever frees such a block passes it on to that allocator. */
+ * limit of the process may count it. Whoever frees such a block passes it on to that allocator.
+ * A call that is made to fail (homefree/fail.h) gets nothing there either. */
 
 static __attribute__((noinline, cold)) void *cleared_below(size_t count, size_t size)
 {
     const struct hf_py_allocator *previous = previous_of(HF_PY_MEM);
-    return previous->calloc(previous->ctx, count, size);
+    return hf_fail_is_counting() ? NULL : previous->calloc(previous->ctx, count, size);
 }
 
 static __attribute__((noinline, cold)) void *moved_below(void *ptr, size_t size)
 {
     const struct hf_py_allocator *previous = previous_of(HF_PY_MEM);
-    void *moved = previous->malloc(previous->ctx, size);
+    void *moved = hf_fail_is_counting() ? NULL : previous->malloc(previous->ctx, size);
     if (moved != NULL && ptr != NULL) {
         const size_t usable = hf_usable_size(ptr);
         memcpy(moved, ptr, size < usable ? size : usable);
-        hf_free(ptr);
+        watched_free(ptr);
     }
     return moved;
 }
@@ -220,63 +222,64 @@ static inline void *or_zeros(enum hf_py_domain domain, void *ptr, size_t count, 
 /* Who asks for no bytes gets one, as from CPython itself: the heap's realloc() to 0 bytes frees,
  * and its blocks of no bytes lie in pages that nobody may read. Before CPython 3.10, pymalloc reads
  * the beginning of the page of whatever is freed. */
-#define HOOKS(name, domain)                                                                \
-    static void *name##_malloc(void *ctx, size_t size)                                     \
-    {                                                                                      \
-        (void)ctx;                                                                         \
-        if (is_on(domain))                                                                 \
-            return is_watched() ? watched_resize(NULL, size + (size == 0))                 \
-                   : may_be_object(domain)                                                 \
-                       ? take_object(size + (size == 0), __builtin_return_address(0))      \
-                       : or_below(domain, hf_malloc(size + (size == 0)), NULL, size);      \
-        const struct hf_py_allocator *previous = previous_of(domain);                      \
-        return previous->malloc(previous->ctx, size);                                      \
-    }                                                                                      \
-    static void *name##_calloc(void *ctx, size_t count, size_t size)                       \
-    {                                                                                      \
-        (void)ctx;                                                                         \
-        if (is_on(domain)) {                                                               \
-            if (count == 0 || size == 0)                                                   \
-                count = size = 1;                                                          \
-            return is_watched() ? watched_calloc(count, size)                              \
-                   : may_be_object(domain)                                                 \
-                       ? clear_object(count, size, __builtin_return_address(0))            \
-                       : or_zeros(domain, hf_calloc(count, size), count, size);            \
-        }                                                                                  \
-        const struct hf_py_allocator *previous = previous_of(domain);                      \
-        return previous->calloc(previous->ctx, count, size);                               \
-    }                                                                                      \
-    static void *name##_realloc(void *ctx, void *ptr, size_t size)                         \
-    {                                                                                      \
-        (void)ctx;                                                                         \
-        if (is_mine(domain, ptr) || (ptr == NULL && is_on(domain)))                        \
-            return is_watched()                                                            \
-                       ? watched_resize(ptr, size + (size == 0))                           \
-                       : or_below(domain, hf_realloc(ptr, size + (size == 0)), ptr, size); \
-        const struct hf_py_allocator *previous = previous_of(domain);                      \
-        return previous->realloc(previous->ctx, ptr, size);                                \
-    }                                                                                      \
-    static __attribute__((noinline, cold)) void name##_free_with_care(void *ptr)           \
-    {                                                                                      \
-        const struct hf_py_allocator *previous = previous_of(domain);                      \
-        if (!is_mine(domain, ptr))                                                         \
-            previous->free(previous->ctx, ptr);                                            \
-        else if (is_watched())                                                             \
-            watched_free(ptr);                                                             \
-        else                                                                               \
-            hf_free(ptr);                                                                  \
-    }                                                                                      \
-    static void name##_free(void *ctx, void *ptr)                                          \
-    {                                                                                      \
-        (void)ctx;                                                                         \
-        if (HF_UNLIKELY(!hf_owned(ptr))) {                                                 \
-            const struct hf_py_allocator *previous = previous_of(domain);                  \
-            previous->free(previous->ctx, ptr);                                            \
-        } else if (is_watched() || needs_care(domain, ptr)) {                              \
-            name##_free_with_care(ptr);                                                    \
-        } else {                                                                           \
-            hf_free(ptr);                                                                  \
-        }                                                                                  \
+#define HOOKS(name, domain)                                                                     \
+    static void *name##_malloc(void *ctx, size_t size)                                          \
+    {                                                                                           \
+        (void)ctx;                                                                              \
+        if (is_on(domain))                                                                      \
+            return is_watched()                                                                 \
+                       ? or_below(domain, watched_resize(NULL, size + (size == 0)), NULL, size) \
+                   : may_be_object(domain)                                                      \
+                       ? take_object(size + (size == 0), __builtin_return_address(0))           \
+                       : or_below(domain, hf_malloc(size + (size == 0)), NULL, size);           \
+        const struct hf_py_allocator *previous = previous_of(domain);                           \
+        return previous->malloc(previous->ctx, size);                                           \
+    }                                                                                           \
+    static void *name##_calloc(void *ctx, size_t count, size_t size)                            \
+    {                                                                                           \
+        (void)ctx;                                                                              \
+        if (is_on(domain)) {                                                                    \
+            if (count == 0 || size == 0)                                                        \
+                count = size = 1;                                                               \
+            return is_watched() ? or_zeros(domain, watched_calloc(count, size), count, size)    \
+                   : may_be_object(domain)                                                      \
+                       ? clear_object(count, size, __builtin_return_address(0))                 \
+                       : or_zeros(domain, hf_calloc(count, size), count, size);                 \
+        }                                                                                       \
+        const struct hf_py_allocator *previous = previous_of(domain);                           \
+        return previous->calloc(previous->ctx, count, size);                                    \
+    }                                                                                           \
+    static void *name##_realloc(void *ctx, void *ptr, size_t size)                              \
+    {                                                                                           \
+        (void)ctx;                                                                              \
+        if (is_mine(domain, ptr) || (ptr == NULL && is_on(domain)))                             \
+            return is_watched()                                                                 \
+                       ? or_below(domain, watched_resize(ptr, size + (size == 0)), ptr, size)   \
+                       : or_below(domain, hf_realloc(ptr, size + (size == 0)), ptr, size);      \
+        const struct hf_py_allocator *previous = previous_of(domain);                           \
+        return previous->realloc(previous->ctx, ptr, size);                                     \
+    }                                                                                           \
+    static __attribute__((noinline, cold)) void name##_free_with_care(void *ptr)                \
+    {                                                                                           \
+        const struct hf_py_allocator *previous = previous_of(domain);                           \
+        if (!is_mine(domain, ptr))                                                              \
+            previous->free(previous->ctx, ptr);                                                 \
+        else if (is_watched())                                                                  \
+            watched_free(ptr);                                                                  \
+        else                                                                                    \
+            hf_free(ptr);                                                                       \
+    }                                                                                           \
+    static void name##_free(void *ctx, void *ptr)                                               \
+    {                                                                                           \
+        (void)ctx;                                                                              \
+        if (HF_UNLIKELY(!hf_owned(ptr))) {                                                      \
+            const struct hf_py_allocator *previous = previous_of(domain);                       \
+            previous->free(previous->ctx, ptr);                                                 \
+        } else if (is_watched() || needs_care(domain, ptr)) {                                   \
+            name##_free_with_care(ptr);                                                         \
+        } else {                                                                                \
+            hf_free(ptr);                                                                       \
+        }                                                                                       \
     }
 HOOKS(raw, HF_PY_RAW)
 HOOKS(mem, HF_PY_MEM)

@@ -296,6 +296,14 @@ class Full(support.TestCase):
                     mem_free(block)
                 first = mem_malloc(MIB)
                 ctypes.memset(first, 7, MIB)
+            from homefree import check
+            with check.watch():
+                blocks = fill()
+                assert owner_of(blocks[-1]).allocator == "mimalloc", owner_of(blocks[-1])
+            with check.fail_at(1):
+                assert mem_malloc(MIB) is None
+            for block in blocks:
+                mem_free(block)
             assert churn() == 80000
             """
         )
