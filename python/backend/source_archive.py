@@ -17,8 +17,8 @@ _DECODER = {"LICENSE", "README.md", "include", "meson.build", "src"}
 
 
 def date(root):
-    """When the tree was committed, in seconds. An unpacked source archive has that time itself; a clone
-    where git is missing, or does not trust its owner, the time at which it was made."""
+    """When the tree was committed, in seconds. An unpacked source archive has that time itself; a
+    clone where git is missing, or does not trust its owner, the time at which it was made."""
     given = os.environ.get("SOURCE_DATE_EPOCH")
     if given:
         return int(given)

@@ -99,9 +99,9 @@ class Fetch(unittest.TestCase):
 
     def test_a_name_that_is_no_wrap(self):
         self.wrap("http://127.0.0.1:1/thing")
-        done = self.fetch("thing.wrap")
+        done = self.fetch("other")
         self.assertEqual(done.returncode, 1)
-        self.assertRegex(done.stderr, r"^homefree: there is no \S+thing\.wrap\.wrap \(but thing\)\n$")
+        self.assertRegex(done.stderr, r"^homefree: there is no \S+other\.wrap \(but thing\)\n$")
 
     def test_a_cache_that_cannot_be_written(self):
         self.wrap(self.served())
