@@ -30,6 +30,18 @@ class Figures(unittest.TestCase):
         done = subprocess.run([sys.executable, SCRIPT, "--check"], capture_output=True, text=True)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
 
+    def test_what_is_no_measurement_is_not_kept(self):
+        before = {path: path.read_bytes() for path in published.MEASURED.iterdir()}
+        for name, given in [("field", ""), ("field", "[1]"), ("field", "{}"), ("../field", "{}")]:
+            with self.subTest(name=name, given=given):
+                command = [sys.executable, SCRIPT, "--keep", name]
+                done = subprocess.run(command, input=given, capture_output=True, text=True)
+                self.assertEqual(done.returncode, 2 if "/" in name else 1)
+                self.assertRegex(done.stderr, r"(^|\n)published(\.py)?: .+\n$")
+                self.assertNotIn("Traceback", done.stderr)
+        after = {path: path.read_bytes() for path in published.MEASURED.iterdir()}
+        self.assertEqual(after, before)
+
     def test_another_figure_is_replaced(self):
         for name in published.CLAIMS:
             text = read(name)

@@ -13,6 +13,7 @@ import os
 import pathlib
 import re
 import shutil
+import subprocess
 import sys
 import tempfile
 import textwrap
@@ -306,6 +307,26 @@ class Installed(Module):
                 self.assertIn(wanted[field], text)
         changelog = (packaging / "debian/changelog").read_text()
         self.assertTrue(changelog.startswith(f"homefree ({version}-"))
+
+    def test_recipes_take_no_other_archive(self):
+        packaging = self.work / "packaging"
+        shutil.copytree(SOURCE / "packaging", packaging)
+        good, empty = self.work / "homefree-9.8.7.tar.gz", self.work / "homefree-9.8.6.tar.gz"
+        good.write_bytes(SOURCE_ARCHIVE)
+        empty.touch()
+        before = {one: one.read_bytes() for one in packaging.rglob("*") if one.is_file()}
+        for url, archive, why in [
+            ("homefree-9.8.5.tar.gz", self.work / "homefree-9.8.5.tar.gz", "No such file"),
+            ("homefree-9.8.6.tar.gz", empty, "is no archive"),
+            ("homefree-9.8.6.tar.gz", good, "must end in homefree-9.8.7.tar.gz"),
+            ('"/homefree-9.8.7.tar.gz', good, "must end in homefree-VERSION.tar.gz"),
+        ]:
+            command = [sys.executable, packaging / "set_source.py", f"https://a/{url}", archive]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            with self.subTest(why):
+                self.assertEqual((done.returncode, done.stdout), (1, ""))
+                self.assertRegex(done.stderr, rf"^set_source: .*{why}.*\n$")
+        self.assertEqual({one: one.read_bytes() for one in before}, before)
 
     def test_meson_installed(self):
         self.write_meson()

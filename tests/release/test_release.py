@@ -131,6 +131,20 @@ class Version(unittest.TestCase):
         self.assertEqual(self.version("--notes")[0], 1)
 
 
+class Abi(unittest.TestCase):
+    def test_what_is_no_tree_is_refused_before_anything_is_built(self):
+        with tempfile.TemporaryDirectory() as work:
+            for words, why in [
+                (["v0.0.0"], "'v0.0.0' is neither homefree's tree nor a tag"),
+                ([ROOT, ""], "'' is neither homefree's tree nor a tag"),
+                ([ROOT, "--jemalloc-build", work], f"{work} is no build directory"),
+                ([ROOT, "--work", __file__], f"cannot make {__file__}: File exists"),
+            ]:
+                with self.subTest(why):
+                    said = call(sys.executable, ROOT / "release/abi", "--work", work, *words)
+                    self.assertEqual(said, (2, "", f"abi: {why}\n"))
+
+
 class Date(unittest.TestCase):
     def test_of_a_clone_where_git_is_missing(self):
         with tempfile.TemporaryDirectory() as tree, unittest.mock.patch.dict(os.environ, PATH=tree):
