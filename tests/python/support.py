@@ -51,6 +51,16 @@ MODES = ("arena",) if FREE_THREADED else ("arena", "full")
 without_gil = unittest.skipIf(FREE_THREADED, "this CPython is free-threaded")
 
 
+def renamed_runtime(double, directory):
+    """A copy of the double of CUDA's runtime under another name, so that torch, which needs all of
+    the real runtime, has that beside it; for HOMEFREE_CONF=cuda:PATH."""
+    real, other = b"libcudart.so.13", b"libcudarx.so.13"
+    code = (pathlib.Path(double) / real.decode()).read_bytes().replace(real, other)
+    path = pathlib.Path(directory) / other.decode()
+    path.write_bytes(code)
+    return str(path)
+
+
 class Outcome:
     def __init__(self, done):
         self.status = done.returncode

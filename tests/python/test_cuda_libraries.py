@@ -2,15 +2,10 @@
 double of CUDA, whose directory comes last on the command line. Each is skipped where the
 interpreter lacks it.
 
-homefree takes the double under another name, so that torch, which needs all of the real runtime,
-has that beside it.
-
 usage: test_cuda_libraries.py [unittest's arguments] DOUBLE-DIRECTORY
 """
 
 import importlib.util
-import os
-import pathlib
 import sys
 import tempfile
 import unittest
@@ -19,7 +14,6 @@ from importlib.metadata import PackageNotFoundError, version
 import support
 
 DOUBLE = sys.argv.pop()
-REAL, OTHER = b"libcudart.so.13", b"libcudarx.so.13"
 
 PRELUDE = """
 import ctypes, gc, sys
@@ -73,9 +67,7 @@ class Libraries(support.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.directory = tempfile.TemporaryDirectory()
-        code = (pathlib.Path(DOUBLE) / REAL.decode()).read_bytes().replace(REAL, OTHER)
-        cls.runtime = os.path.join(cls.directory.name, OTHER.decode())
-        pathlib.Path(cls.runtime).write_bytes(code)
+        cls.runtime = support.renamed_runtime(DOUBLE, cls.directory.name)
 
     @classmethod
     def tearDownClass(cls):

@@ -1,16 +1,19 @@
 """The examples of the Python package do what they show, and every public name has one.
 
 Each runs in a process of its own, in a directory that has fast.c, and under the command that its
-section names.
+section names. Those of homefree.cuda run on the double of CUDA, with the real torch, CuPy and
+others where they are installed. What cannot run here is compiled, and skipped with the reason.
 
-Usage: test_examples.py COMMAND [unittest's arguments], with homefree on PYTHONPATH
+Usage: test_examples.py COMMAND DOUBLE-DIRECTORY [unittest's arguments], with homefree on PYTHONPATH
        test_examples.py --one NAME      one example, in this process
+DOUBLE-DIRECTORY is "" where there is none.
 """
 
 import doctest
 import importlib.util
 import inspect
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -21,40 +24,14 @@ from pathlib import Path
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "docs" / "examples" / "python"
 sys.path.insert(0, str(EXAMPLES))
+import support  # noqa: E402
 from read import read_examples  # noqa: E402
 
+# torch's and CuPy's own runtimes do not take the double for a driver.
+NEED_DEVICE = {"homefree.cuda.cupy_allocator", "homefree.cuda.torch_mem_pool"}
+HAS_DEVICE = os.path.exists("/dev/nvidiactl")
+IMPORT = re.compile(r"^(?:>>>|\.\.\.) +(?:import|from) ([\w.]+)", re.MULTILINE)
 MODULES = ("", ".check", ".cuda", ".extension", ".interpreters", ".package", ".setuptools")
-# Public functions and classes without an example yet: this list only gets shorter.
-WITHOUT = {
-    # There is none in a build directory, to which the examples are run.
-    "homefree.get_cmake_dir",
-    # examples/torch_op shows it, with a torch.
-    "homefree.torch_extension_args",
-    # examples/minimal and others: a project that is built shows these.
-    "homefree.setuptools.Extension",
-    "homefree.setuptools.build_ext",
-    # docs/cuda.md and examples/cuda_op: they need a device.
-    *(
-        f"homefree.cuda.{name}"
-        for name in (
-            *("DeviceArray", "cuda_core_resource", "cupy_allocator", "empty", "empty_pinned"),
-            *("from_dlpack", "limit", "pin_memory", "record_stream", "rmm_resource", "stats"),
-            *("torch_allocator", "torch_mem_pool", "trim", "use_cupy", "use_numba", "use_rmm"),
-            "use_torch",
-        )
-    ),
-    *(
-        f"homefree.interpreters.{name}"
-        for name in ("BrokenInterpreters", "Message", "Replica", "Shared", "prepare", "share")
-    ),
-    *(
-        f"homefree.package.{name}"
-        for name in (
-            *("Directory", "MockUsed", "PackageError", "RefusedImport", "RefusedPickle"),
-            "UnresolvedImports",
-        )
-    ),
-}
 IGNORE = doctest.register_optionflag("IGNORE")
 
 
@@ -63,17 +40,53 @@ class Checker(doctest.OutputChecker):
         return bool(optionflags & IGNORE) or super().check_output(want, got, optionflags)
 
 
+def parsed(name):
+    text = next(text for found, _, text in read_examples() if found == name)
+    return doctest.DocTestParser().get_doctest(text + "\n", {}, name, None, 0)
+
+
 def run_one(name):
     """Runs one example here. Returns the number of failures."""
-    text = next(text for found, _, text in read_examples() if found == name)
+    sys.path[0] = ""  # the current directory, as in a session
     flags = doctest.ELLIPSIS | doctest.IGNORE_EXCEPTION_DETAIL
-    test = doctest.DocTestParser().get_doctest(text + "\n", {}, name, None, 0)
-    return doctest.DocTestRunner(Checker(), optionflags=flags).run(test).failed
+    return doctest.DocTestRunner(Checker(), optionflags=flags).run(parsed(name)).failed
+
+
+def is_missing(module):
+    """Whether there is no such module here; a torch without CUDA is none."""
+    package = importlib.util.find_spec(module.partition(".")[0])
+    if package is None or module != "torch":
+        return package is None or importlib.util.find_spec(module) is None
+    return not (Path(package.origin).parent / "lib" / "libtorch_cuda.so").exists()
+
+
+def why_not(name, text):
+    """Why an example cannot run here; None if it can."""
+    if name == "homefree.get_cmake_dir" and not homefree._paths.CMAKE:
+        return "a build directory has no CMake files to find"
+    if name.startswith("homefree.interpreters.") and sys.version_info < (3, 12):
+        return "CPython before 3.12 has one GIL for all interpreters"
+    if name in NEED_DEVICE and not HAS_DEVICE:
+        return "no device of NVIDIA's"
+    if name.startswith("homefree.cuda.") and not DOUBLE:
+        return "no double of CUDA"
+    if re.search(r"extension\.(load|build)\(|ext_modules", text) and not shutil.which("cc"):
+        return "no C compiler"
+    own = {"fast"}  # the example builds it
+    missing = [one for one in IMPORT.findall(text) if one not in own and is_missing(one)]
+    return f"no {', '.join(missing)}" if missing else None
 
 
 class Examples(unittest.TestCase):
-    def run_example(self, name, words, directory):
-        variables = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "XDG_CACHE_HOME": directory}
+    def run_example(self, name, words, scratch):
+        directory = os.path.join(scratch, name)
+        os.mkdir(directory)
+        shutil.copy(EXAMPLES / "fast.c", directory)
+        variables = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "XDG_CACHE_HOME": scratch}
+        if name.startswith("homefree.cuda.") and name not in NEED_DEVICE:
+            variables |= {"LD_LIBRARY_PATH": DOUBLE, "HOMEFREE_CONF": f"cuda:{self.runtime}"}
+            if name == "homefree.cuda.Unavailable":
+                variables["DOUBLE_CUDA_DEVICES"] = "0"
         command = [sys.executable, __file__, "--one", name]
         if words:
             command = [COMMAND, *shlex.split(words)[1:], "--", *command]
@@ -85,14 +98,17 @@ class Examples(unittest.TestCase):
     def test_they_do_what_they_show(self):
         scratch = tempfile.TemporaryDirectory(prefix="homefree-examples-")
         self.addCleanup(scratch.cleanup)
-        shutil.copy(EXAMPLES / "fast.c", scratch.name)
+        if DOUBLE:
+            self.runtime = support.renamed_runtime(DOUBLE, scratch.name)
         for name, words, text in read_examples():
-            if text.count("homefree.extension.load(") and not shutil.which("cc"):
-                continue
-            if name.startswith("homefree.interpreters.") and sys.version_info < (3, 12):
-                continue
             with self.subTest(example=name):
-                self.run_example(name, words, scratch.name)
+                why = why_not(name, text)
+                if why is None:
+                    self.run_example(name, words, scratch.name)
+                    continue
+                for example in parsed(name).examples:
+                    compile(example.source, name, "single")
+                self.skipTest(why)
 
     def test_every_public_name_has_one(self):
         names = set()
@@ -105,15 +121,18 @@ class Examples(unittest.TestCase):
                 if not inspect.ismodule(value) and not fields:
                     names.add(f"homefree{end}.{name}")
         shown = {name for name, _, _ in read_examples()}
-        checked = {name for name in shown | WITHOUT if name.rpartition(".")[0][8:] in HERE}
-        self.assertEqual(names - shown, WITHOUT & checked, "names without an example")
+        checked = {name for name in shown if name.rpartition(".")[0][8:] in HERE}
+        self.assertEqual(names - shown, set(), "names without an example")
         self.assertEqual(checked - names, set(), "examples of what is not public")
 
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--one"]:
         sys.exit(run_one(sys.argv[2]) != 0)
+    import homefree._paths
+
     COMMAND = os.path.abspath(sys.argv.pop(1))  # examples run in a directory of their own
+    DOUBLE = sys.argv.pop(1)
     # Modules that this CPython has: interpreters from 3.12 on, setuptools if it is installed.
     HERE = {
         end

@@ -20,6 +20,7 @@ static double sum(struct hf_interpreters *group, double *numbers, size_t count)
         fprintf(stderr, "%s: %s\n", result.as.error->type, result.as.error->message);
     double answer = result.kind == HF_VALUE_FLOAT ? result.as.real : -1;
     hf_value_clear(&result);
+    assert(result.kind == HF_VALUE_NONE);
     return answer;
 }
 

@@ -80,11 +80,12 @@ static int64_t attached(struct hf_interpreters *group, int (*use_api)(const char
         return -1;
     int64_t number = -1;
     if (hf_session_attach(session) == 0) {
-        hf_session_name(session, "a first look");
+        int error = hf_session_name(session, "a first look");
         number = hf_interpreter_current();
         if (use_api("import sys") != 0) /* PyRun_SimpleString(), for example */
             number = -1;
-        hf_session_detach(session);
+        if (hf_session_detach(session) != 0 || error != 0)
+            number = -1;
     }
     hf_session_end(session);
     return number;
@@ -95,8 +96,9 @@ static void show(struct hf_interpreters *group)
 {
     for (unsigned i = 0; i < hf_interpreters_count(group); i++) {
         struct hf_interpreter_stats stats = {.size = sizeof stats};
-        if (hf_interpreters_stats(group, i, &stats) == 0)
-            printf("interpreter %" PRId64 ": %" PRIu64 " calls\n", stats.id, stats.calls);
+        int error = hf_interpreters_stats(group, i, &stats);
+        assert(error == 0 && stats.calls > 0);
+        printf("interpreter %" PRId64 ": %" PRIu64 " calls\n", stats.id, stats.calls);
     }
     struct hf_interpreters_counts counts = {.size = sizeof counts};
     int error = hf_interpreters_totals(&counts);
@@ -147,7 +149,7 @@ static void keep_and_let_go(struct hf_interpreters *group)
 {
     struct hf_session *session = NULL;
     int one = 1, error = hf_session_begin(&session, group, 0, 0);
-    assert(error == 0 && hf_session_attach(session) == 0);
+    assert(error == 0 && hf_session_index(session) == 0 && hf_session_attach(session) == 0);
     struct kept kept = {.object = &one, .release = count_release};
     error = keep(&kept);
     assert(error == 0);
@@ -182,6 +184,9 @@ int main(int count, char **arguments)
     show(group);
     keep_and_let_go(group);
     assert(end(group) == 0 && released == 1);
+    struct hf_interpreters_counts counts = {.size = sizeof counts};
+    int error = hf_interpreters_totals(&counts);
+    assert(error == 0 && counts.running == 0 && counts.parked == 0);
     ensure();
     assert(finish(finalize) == 0);
     return 0;

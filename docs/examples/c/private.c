@@ -73,6 +73,6 @@ int main(int count, char **arguments)
     if (hf_interpreters_engine(NULL, 0) != HF_ENGINE_OWN_GIL)
         return 0; /* threads share one interpreter, and its copies */
     void *first = copy_in_group(arguments[1]), *second = copy_in_group(arguments[1]);
-    assert(first == second);
+    assert(first == second && dlsym(first, "take") != NULL);
     return 0;
 }
