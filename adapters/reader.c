@@ -124,6 +124,15 @@ static void add(const struct dl_phdr_info *info, const struct allocator_registry
     }
 }
 
+/* Where the object's ELF header is in memory; 0 if it is not. */
+static uintptr_t header_of(const struct dl_phdr_info *info)
+{
+    for (int i = 0; i < info->dlpi_phnum; i++)
+        if (info->dlpi_phdr[i].p_type == PT_LOAD && info->dlpi_phdr[i].p_offset == 0)
+            return info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;
+    return 0;
+}
+
 static void look_at_notes(const struct dl_phdr_info *info, const ElfW(Phdr) *segment,
                           struct look *look)
 {
@@ -138,12 +147,13 @@ static void look_at_notes(const struct dl_phdr_info *info, const ElfW(Phdr) *seg
         const size_t end = (contents + (size_t)note->n_descsz + align - 1) & -align;
         if (contents > left || note->n_descsz > left - contents)
             return;
-        intptr_t number;
-        if (note->n_type == ALLOCATOR_REGISTRY_TYPE && note->n_descsz == sizeof number &&
+        uintptr_t numbers[2]; /* signed, but only added */
+        if (note->n_type == ALLOCATOR_REGISTRY_TYPE && note->n_descsz == sizeof numbers &&
             note->n_namesz == sizeof ALLOCATOR_REGISTRY_OWNER &&
             memcmp(note + 1, ALLOCATOR_REGISTRY_OWNER, sizeof ALLOCATOR_REGISTRY_OWNER) == 0) {
-            memcpy(&number, (const char *)note + contents, sizeof number);
-            const void *registry = (const void *)((uintptr_t)note + contents + (uintptr_t)number);
+            memcpy(numbers, (const char *)note + contents, sizeof numbers);
+            const void *registry =
+                (const void *)(header_of(info) + numbers[0] - numbers[1] - sizeof numbers[0]);
             if (is_member(info, registry))
                 add(info, registry, look);
             else

@@ -11,8 +11,10 @@
  *         ALLOCATOR_REGISTRY_TELLS_FIRST, owns, free_block, usable_size, resize, allocate,
  *         NULL, NULL, trim, NULL};
  *
- * In ELF a note of the object leads to it: owner "AllocatorRegistry", type 1, and as contents one
- * signed number of a pointer's size, the structure's address less the number's own. Readers find it
+ * In ELF a note of the object leads to it: owner "AllocatorRegistry", type 1, and as contents two
+ * signed numbers of a pointer's size: the structure's address, and that of the object's ELF header,
+ * each less the number's own. patchelf moves notes, but neither of these, so a reader takes the
+ * header's address, plus the first number, less the second, less a pointer's size. It finds them
  * with dl_iterate_phdr(), whatever is hidden or stripped. In Mach-O and PE it is a pointer in the
  * section "__DATA,__allocreg" or ".allocrg"; readers skip null pointers there. An object may
  * publish several. An object with a member publishes every allocator that it holds: readers need
@@ -137,21 +139,22 @@ struct allocator_registry {
 
 #if defined(__ELF__)
 #    if UINTPTR_MAX > 0xffffffff
-#        define ALLOCATOR_REGISTRY_SIZE   "8"
+#        define ALLOCATOR_REGISTRY_SIZE   "16"
 #        define ALLOCATOR_REGISTRY_NUMBER ".quad "
 #    else
-#        define ALLOCATOR_REGISTRY_SIZE   "4"
+#        define ALLOCATOR_REGISTRY_SIZE   "8"
 #        define ALLOCATOR_REGISTRY_NUMBER ".long "
 #    endif
 /* The section's flag "a" puts the note into the object's memory. Linkers keep notes, and with them
  * what they refer to. The owner's name is as long as it is so that readers which align to 4 bytes
- * and those which align to 8 find the number at the same place. */
+ * and those which align to 8 find the numbers at the same place. */
 #    define ALLOCATOR_REGISTRY_PUBLISH(structure)                                                \
         __asm__(                                                                                 \
             ".pushsection .note.allocator_registry, \"a\", %note\n\t.balign 4\n\t"               \
             ".long 18, " ALLOCATOR_REGISTRY_SIZE ", 1\n\t"                                       \
             ".asciz \"AllocatorRegistry\"\n\t.balign 4\n\t" ALLOCATOR_REGISTRY_NUMBER #structure \
-            " - .\n\t.popsection");                                                              \
+            " - .\n\t.hidden __ehdr_start\n\t" ALLOCATOR_REGISTRY_NUMBER                         \
+            "__ehdr_start - .\n\t.popsection");                                                  \
         ALLOCATOR_REGISTRY_EXTERN __attribute__((visibility("hidden")))                          \
         const struct allocator_registry structure;                                               \
         __attribute__((used)) const struct allocator_registry structure

@@ -80,16 +80,18 @@ bool hf_member_next(const struct hf_object *object, const char **note,
                     const struct allocator_registry **member, const char **why)
 {
     size_t size;
-    intptr_t number;
+    uintptr_t numbers[2]; /* signed, but only added */
     *note = hf_object_note(object, ALLOCATOR_REGISTRY_OWNER, ALLOCATOR_REGISTRY_TYPE, *note, &size);
     if (*note == NULL)
         return false;
     *member = NULL;
-    *why = "the note's contents are one number of a pointer's size";
-    if (size != sizeof number)
+    *why = "the note's contents are two numbers of a pointer's size";
+    if (size != sizeof numbers)
         return true;
-    memcpy(&number, *note, sizeof number);
-    const struct allocator_registry *found = (const void *)((uintptr_t)*note + (uintptr_t)number);
+    memcpy(numbers, *note, sizeof numbers);
+    const struct allocator_registry *found =
+        (const void *)((uintptr_t)hf_object_header(object) + numbers[0] - numbers[1] -
+                       sizeof numbers[0]);
     *why = broken(object, found);
     if (*why == NULL)
         *member = found;

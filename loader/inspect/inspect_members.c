@@ -109,15 +109,25 @@ static bool next_note(struct hf_elf *elf, size_t *cursor, struct hf_elf_note *ou
     return hf_elf_note(elf, ALLOCATOR_REGISTRY_OWNER, ALLOCATOR_REGISTRY_TYPE, cursor, out);
 }
 
-/* Reads the number in a note, where it will be in memory. */
-static bool read_number(const struct hf_image *image, const struct hf_elf_note *note,
-                        int64_t *number)
+static uint64_t header_of(const struct hf_elf *elf)
 {
-    uint64_t size = 0;
+    Elf64_Phdr segment;
+    for (size_t cursor = 0; hf_elf_segment(elf, &cursor, &segment);)
+        if (segment.p_type == PT_LOAD && segment.p_offset == 0)
+            return segment.p_vaddr;
+    return 0;
+}
+
+/* Where a note says that the structure will be in memory, by the numbers that will be there. */
+static bool read_numbers(const struct hf_image *image, const struct hf_elf *elf,
+                         const struct hf_elf_note *note, uint64_t *structure)
+{
+    uint64_t size = 0, numbers[2]; /* signed, but only added */
     const unsigned char *bytes = hf_image_at(image, note->address, &size);
-    if (bytes == NULL || size < sizeof *number || note->size != sizeof *number)
+    if (bytes == NULL || size < sizeof numbers || note->size != sizeof numbers)
         return false;
-    memcpy(number, bytes, sizeof *number);
+    memcpy(numbers, bytes, sizeof numbers);
+    *structure = header_of(elf) + numbers[0] - numbers[1] - sizeof numbers[0];
     return true;
 }
 
@@ -147,15 +157,15 @@ int hf_inspect_members(struct hf_elf *elf, struct hf_inspection *inspection)
     struct hf_image image;
     struct hf_elf_note note;
     size_t cursor = 0;
-    int64_t number;
+    uint64_t structure;
     if (!next_note(elf, &cursor, &note))
         return 0;
     int result = hf_image_open(&image, elf);
     cursor = 0;
     while (result == 0 && inspection->members_count < HF_INSPECTION_MEMBERS_MAX &&
            next_note(elf, &cursor, &note))
-        if (read_number(&image, &note, &number))
-            result = take(inspection, &image, note.address + (uint64_t)number);
+        if (read_numbers(&image, elf, &note, &structure))
+            result = take(inspection, &image, structure);
     hf_image_close(&image);
     mark_published(inspection);
     /* What cannot be understood is no member. */

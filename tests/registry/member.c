@@ -4,6 +4,10 @@
  */
 #include "allocator_registry.h"
 
+#ifdef MEMBER_SPARE /* where a test moves the notes to */
+__attribute__((used)) static const char spare[1024] = "spare bytes";
+#endif
+
 static unsigned char memory[1 << 16];
 static size_t next;
 

@@ -35,7 +35,10 @@ PROGRAMS = {
     "static": ["-static"],
     "static PIE": ["-static-pie", "-fPIE"],
 }
-NOTE = '".long 18, 8, 1\\n.asciz \\"AllocatorRegistry\\"\\n.balign 4\\n.quad {}"'
+NOTE = (
+    '".long 18, 16, 1\\n.asciz \\"AllocatorRegistry\\"\\n.balign 4\\n.quad {}\\n"'
+    '".hidden __ehdr_start\\n.quad __ehdr_start - ."'
+)
 HOSTILE_NOTES = {
     "far below": NOTE.format("-0x10000000000"),
     "far above": NOTE.format("0x7fffffffffffffff"),
@@ -43,11 +46,11 @@ HOSTILE_NOTES = {
     "misaligned": NOTE.format("structure - . + 4"),
     "at the structure's end": NOTE.format("structure - . + 104"),
     "in code": NOTE.format("owns - ."),
-    "an endless owner": '".long 0xfffffff0, 8, 1\\n.asciz \\"AllocatorRegistry\\""',
+    "an endless owner": '".long 0xfffffff0, 16, 1\\n.asciz \\"AllocatorRegistry\\""',
     "an endless number": '".long 18, 0xfffffff8, 1\\n.asciz \\"AllocatorRegistry\\"\\n.balign 4"',
-    "a short number": '".long 18, 4, 1\\n.asciz \\"AllocatorRegistry\\"\\n.balign 4\\n.long 8"',
-    "a cut note": '".long 18, 8"',
-    "another type": NOTE.format("structure - .").replace("8, 1", "8, 2"),
+    "one number": NOTE.format("structure - .").replace("16, 1", "8, 1"),
+    "a cut note": '".long 18, 16"',
+    "another type": NOTE.format("structure - .").replace("16, 1", "16, 2"),
     "all ones": '".long -1, -1, -1, -1"',
 }
 HOSTILE_FIELDS = {
@@ -192,6 +195,27 @@ def lengthened(file, moves_notes):
     return bytes(made)
 
 
+def moved(file):
+    """The file with its notes elsewhere, as patchelf leaves them: in member.c's spare bytes."""
+    made = bytearray(file)
+    (start,) = struct.unpack_from("<Q", made, 32)
+    (count,) = struct.unpack_from("<H", made, 56)
+    headers = [
+        (at, *struct.unpack_from("<IIQQQQ", made, at))
+        for at in range(start, start + 56 * count, 56)
+    ]
+    spare = made.index(b"spare bytes") + 63 & -64
+    (load,) = (one for one in headers if one[1] == 1 and one[3] <= spare < one[3] + one[6])
+    for at, kind, _, offset, _, _, size in headers:
+        if kind == 4:
+            made[spare : spare + size] = made[offset : offset + size]
+            made[offset : offset + size] = b"X" * size
+            address = spare - load[3] + load[4]
+            struct.pack_into("<QQQ", made, at + 8, spare, address, address)
+            spare += size + 63 & -64
+    return bytes(made)
+
+
 class Publishing(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -256,6 +280,13 @@ class Publishing(unittest.TestCase):
                 self.assertEqual(run(f"ld.{linker}", "-r", parts[0], "-o", parts[1]).returncode, 0)
                 run("cc", "-shared", "-s", parts[1], "-o", parts[2], check=True)
                 self.check_members(parts[2], BOTH)
+
+    def test_moved_notes(self):
+        made = self.work / "moved.so"
+        words = ["-DMEMBER_SPARE", "-w", "tests/registry/member.c", made]
+        self.build("cc", "-fPIC", "-shared", "-O2", *words)
+        made.write_bytes(moved(made.read_bytes()))
+        self.check_members(made, BOTH)
 
     def test_packed_relocations(self):
         if shutil.which("ld.lld") is None:

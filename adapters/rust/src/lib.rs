@@ -100,10 +100,12 @@ macro_rules! publish {
         ::core::arch::global_asm!(
             ".pushsection .note.allocator_registry, \"a\", %note",
             ".balign 4",
-            ".long 18, 8, 1",
+            ".long 18, 16, 1",
             ".asciz \"AllocatorRegistry\"",
             ".balign 4",
             ".quad {0} - .",
+            ".hidden __ehdr_start",
+            ".quad __ehdr_start - .",
             ".popsection",
             sym $name
         );
