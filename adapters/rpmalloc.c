@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: 0BSD */
 /*
- * Makes an rpmalloc 1.4 or 2 a member of the registry: compile this file with rpmalloc's header, and link
- * it into whatever holds that rpmalloc. It gives rpmalloc its memory, so it must be first to
- * initialise it: its constructor does, before others of the same object.
+ * Makes an rpmalloc 1.4 or 2 a member of the registry: compile this file with rpmalloc's header,
+ * and link it into whatever holds that rpmalloc. It gives rpmalloc its memory, so it must be first
+ * to initialise it: its constructor does, before others of the same object.
  *
  * rpmalloc finds the header of a block's page by the block's address, and reads it: no function of
  * its own can be asked about a foreign pointer. So its mappings are recorded here, a bit for each
