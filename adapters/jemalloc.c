@@ -10,8 +10,9 @@
  * has every page of a slab, but only the first and the last one of a large block; and a block in a
  * thread's cache counts as live there.
  */
-#include "jemalloc/internal/jemalloc_internal_includes.h"
 #include "jemalloc/internal/jemalloc_preamble.h"
+
+#include "jemalloc/internal/jemalloc_internal_includes.h"
 
 #include "jemalloc/internal/arena_externs.h"
 #include "jemalloc/internal/bin_info.h"
