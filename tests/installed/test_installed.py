@@ -167,6 +167,14 @@ class Installed(Module):
             maps = run(root / "bin/homefree", "run", "--", "cat", "/proc/self/maps")
             self.assertIn(str(own / "libhomefree-preload.so"), maps)
 
+    def test_package_has_what_the_command_shows(self):
+        """It is installed for the command alone, which needs no other package."""
+        if INSTALLED.site is None:
+            self.skipTest("homefree was built without its Python package")
+        script = "import homefree; print(bool(homefree.doctor()), bool(homefree.memory()))"
+        answer = run(PYTHON, "-c", script, PYTHONPATH=str(INSTALLED.site))
+        self.assertEqual(answer, "True True\n")
+
     def test_package_is_compiled_to_bytecode(self):
         """Compiling the sources takes longer than all other work of an import."""
         if INSTALLED.site is None:
