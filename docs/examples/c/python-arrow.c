@@ -14,7 +14,7 @@ static void free_schema(struct hf_arrow_schema *schema)
 
 static void free_array(struct hf_arrow_array *array)
 {
-    hf_free((void *)array->buffers[1]);
+    hf_free(array->private_data);
     hf_free(array->buffers);
     array->release = NULL;
 }
@@ -32,8 +32,11 @@ static int fill(struct hf_arrow_schema *schema, struct hf_arrow_array *array, in
         numbers[i] = i;
     buffers[1] = numbers;
     *schema = (struct hf_arrow_schema){.format = "l", .name = "", .release = free_schema};
-    *array = (struct hf_arrow_array){
-        .length = length, .n_buffers = 2, .buffers = buffers, .release = free_array};
+    *array = (struct hf_arrow_array){.length = length,
+                                     .n_buffers = 2,
+                                     .buffers = buffers,
+                                     .release = free_array,
+                                     .private_data = numbers};
     return 0;
 }
 

@@ -107,6 +107,7 @@ int main(void)
     struct hf_dl_tensor tensor;
     int64_t shape[] = {1, 1};
     struct hf_release *memory = matrix(&tensor, shape);
+    assert(memory != NULL);
     *(double *)tensor.data = 7;
     PyObject *capsules[] = {plain(memory, &tensor), read_only(memory, &tensor)};
     hf_release_drop(memory);
