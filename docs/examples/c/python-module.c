@@ -22,7 +22,9 @@ PyMODINIT_FUNC HF_MODULE_INIT(void)
 }
 
 #if PY_VERSION_HEX >= 0x030F0000
-static PySlot slots[] = {PySlot_STATIC_DATA(Py_mod_name, Py_STRINGIFY(HOMEFREE_MODULE_NAME)),
+PyABIInfo_VAR(abi);
+static PySlot slots[] = {PySlot_STATIC_DATA(Py_mod_abi, &abi),
+                         PySlot_STATIC_DATA(Py_mod_name, Py_STRINGIFY(HOMEFREE_MODULE_NAME)),
                          PySlot_STATIC_DATA(Py_mod_methods, methods), PySlot_END};
 
 PyMODEXPORT_FUNC HF_MODULE_EXPORT(void)
