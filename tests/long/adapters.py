@@ -37,6 +37,7 @@ class SharedRpmalloc:
     """Debian's library; its archive is for programs alone."""
 
     name = "rpmalloc 2.0.1, sid's library"
+    module_flags = ()
 
     def __init__(self, debian):
         self.debian = debian
@@ -70,8 +71,8 @@ def module(options, allocator):
     adapter = directory / "adapter.o"
     command = ["gcc", "-O2", "-fPIC", "-w", "-D_GNU_SOURCE", f"-I{ROOT}/include", *includes]
     adoption.run(*command, "-c", ROOT / f"adapters/{name}.c", "-o", adapter)
-    command = ["g++", "-shared", "-s", f"-Wl,--version-script={names}", adapter, *objects]
-    adoption.run(*command, "-lm", "-pthread", "-o", made)
+    command = ["g++", "-shared", "-s", f"-Wl,--version-script={names}", *allocator.module_flags]
+    adoption.run(*command, adapter, *objects, "-lm", "-pthread", "-o", made)
     return made
 
 
