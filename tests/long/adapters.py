@@ -84,7 +84,12 @@ def examine(options, file):
         capture_output=True,
         text=True,
         timeout=300,
-        env={**os.environ, "LD_LIBRARY_PATH": str(options.build / "loader")},
+        env={
+            **os.environ,
+            "LD_LIBRARY_PATH": str(options.build / "loader"),
+            # jemalloc's thread-local data is of initial-exec.
+            "GLIBC_TUNABLES": "glibc.rtld.optional_static_tls=16384",
+        },
     )
     if done.returncode not in (0, 1):
         return f"FAILED: {done.stderr.strip()}", False
