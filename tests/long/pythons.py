@@ -47,6 +47,7 @@ EVERYWHERE = (
 PROGRAMS = ("python/test_modes.py", "python/test_pymalloc.py", *EVERYWHERE)
 FREE_THREADED = (
     "python/test_free_threading.py",
+    "python/test_mimalloc.py Frees",
     "docs/test_five_lines.py {package}",
     "wheel/test_wheel.py {build} {root} --in {python} {tools} {wheel} Setuptools",
     *EVERYWHERE,

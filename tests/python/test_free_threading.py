@@ -1,6 +1,6 @@
-"""The package in a free-threaded CPython: it keeps the GIL off, allocates what can come from the
-heap, and sends blocks of CPython's mimalloc home; its functions run in several threads at once, and
-modules that need the GIL are not run without it.
+"""The package in a free-threaded CPython: it keeps the GIL off, and allocates what can come from
+the heap; its functions run in several threads at once, and modules that need the GIL are not run
+without it.
 """
 
 import importlib.util
@@ -129,90 +129,6 @@ class Build(support.TestCase):
             assert kind(raw_malloc(40)) == "heap" and churn() == 80000
             homefree.uninstall()
             assert kind(raw_malloc(40)) != "heap" and churn() == 80000
-            """
-        )
-
-
-class Mimalloc(support.TestCase):
-    def test_blocks_go_home(self):
-        for allocator in ("", "debug"):
-            with self.subTest(allocator=allocator):
-                self.fine(
-                    """
-                    sizes, functions = (0, 1, 500, 5000, 1 << 20), (mem_malloc, object_malloc)
-                    early = [f(n) for n in sizes for f in functions]
-                    homefree.install()
-                    late = [f(n) for n in sizes for f in functions]
-                    for block in early + late:
-                        owner = owner_of(block)
-                        assert (owner.kind, owner.allocator) == ("allocator", "mimalloc"), owner
-                        assert "python" in owner.object
-                        size = usable(block)
-                        ctypes.memset(block, 1, size)
-                        grown = realloc(block, size + 100)
-                        assert ctypes.string_at(grown, size) == b"\\1" * size
-                        free(grown)
-                    assert owner_of([]).allocator == "mimalloc"
-                    assert kind(raw_malloc(1)) == "heap"
-                    assert owner_of(mem_malloc(77)).domain in (None, "mem")
-                    assert churn() == 80000
-                    """,
-                    PYTHONMALLOC=allocator,
-                )
-
-    def test_detached(self):
-        for call in ("free_bare(block)", "realloc_bare(block, 9)"):
-            for allocator in ("", "debug"):
-                with self.subTest(call=call, allocator=allocator):
-                    self.dies(
-                        f"homefree.install(); block = object_malloc(40); {call}",
-                        call.partition("_")[0],
-                        "CPython's mimalloc",
-                        "not attached",
-                        "PyMem_RawMalloc",
-                        PYTHONMALLOC=allocator,
-                    )
-
-    @unittest.skipIf(sys.version_info < (3, 15), "the domain RAW is libc's")
-    def test_raw(self):
-        """The domain RAW is mimalloc's, too, before install(), and any thread frees its blocks."""
-        for allocator in ("", "debug"):
-            with self.subTest(allocator=allocator):
-                self.fine(
-                    """
-                    sizes = 0, 1, 500, 5000, 1 << 20
-                    early = [[raw_malloc(n) for n in sizes] for _ in range(2)]
-                    homefree.install()
-                    for block in early[0]:
-                        free_bare(block)
-                    for block in early[1]:
-                        assert owner_of(block).allocator == "mimalloc", owner_of(block)
-                        size = usable(block)
-                        ctypes.memset(block, 1, size)
-                        grown = realloc_bare(block, size + 3000)
-                        assert ctypes.string_at(grown, size) == b"\\1" * size
-                        free(grown)
-                    assert churn() == 80000
-                    """,
-                    PYTHONMALLOC=allocator,
-                )
-
-    def test_not_a_block(self):
-        self.dies(
-            "homefree.install(); free(mem_malloc(400) + 64)",
-            "at the first byte of no block",
-            PYTHONMALLOC="debug",
-        )
-
-    def test_after_the_interpreter(self):
-        self.fine(
-            """
-            from homefree.harness._unload import at_unload
-            homefree.install()
-            address = ctypes.cast(bare.free, pointer).value
-            nothing = os.open(os.devnull, os.O_WRONLY)
-            for block in mem_malloc(40), object_malloc(4000), raw_malloc(40):
-                at_unload(address, block, nothing)
             """
         )
 
