@@ -10,9 +10,11 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -588,7 +590,8 @@ static void check_unloading(member_t *member)
     Dl_info info;
     if (dladdr(member, &info) == 0 || info.dli_fname == NULL)
         return;
-    const char *file = strdup(info.dli_fname);
+    char file[PATH_MAX];
+    (void)snprintf(file, sizeof file, "%s", info.dli_fname);
     void *reference = dlopen(file, RTLD_LAZY | RTLD_NOLOAD);
     if (reference == NULL) /* the program itself */
         return;
