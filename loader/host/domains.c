@@ -177,6 +177,27 @@ static inline bool may_be_object(enum hf_py_domain domain)
            HF_UNLIKELY(atomic_load_explicit(&hf_interpreter_heaps, memory_order_relaxed));
 }
 
+/* ---- what the heap gives ---- */
+
+static inline void *take(enum hf_py_domain domain, size_t size, const void *caller)
+{
+    return is_watched()            ? watched_resize(NULL, size)
+           : may_be_object(domain) ? take_object(size, caller)
+                                   : hf_malloc(size);
+}
+
+static inline void *clear(enum hf_py_domain domain, size_t count, size_t size, const void *caller)
+{
+    return is_watched()            ? watched_calloc(count, size)
+           : may_be_object(domain) ? clear_object(count, size, caller)
+                                   : hf_calloc(count, size);
+}
+
+static inline void *resize(void *ptr, size_t size)
+{
+    return is_watched() ? watched_resize(ptr, size) : hf_realloc(ptr, size);
+}
+
 /* ---- where the heap has no memory ---- */
 
 /* What CPython's own allocator has freed is there for MEM alone: the heap cannot have it, and a
@@ -222,64 +243,57 @@ static inline void *or_zeros(enum hf_py_domain domain, void *ptr, size_t count, 
 /* Who asks for no bytes gets one, as from CPython itself: the heap's realloc() to 0 bytes frees,
  * and its blocks of no bytes lie in pages that nobody may read. Before CPython 3.10, pymalloc reads
  * the beginning of the page of whatever is freed. */
-#define HOOKS(name, domain)                                                                     \
-    static void *name##_malloc(void *ctx, size_t size)                                          \
-    {                                                                                           \
-        (void)ctx;                                                                              \
-        if (is_on(domain))                                                                      \
-            return is_watched()                                                                 \
-                       ? or_below(domain, watched_resize(NULL, size + (size == 0)), NULL, size) \
-                   : may_be_object(domain)                                                      \
-                       ? take_object(size + (size == 0), __builtin_return_address(0))           \
-                       : or_below(domain, hf_malloc(size + (size == 0)), NULL, size);           \
-        const struct hf_py_allocator *previous = previous_of(domain);                           \
-        return previous->malloc(previous->ctx, size);                                           \
-    }                                                                                           \
-    static void *name##_calloc(void *ctx, size_t count, size_t size)                            \
-    {                                                                                           \
-        (void)ctx;                                                                              \
-        if (is_on(domain)) {                                                                    \
-            if (count == 0 || size == 0)                                                        \
-                count = size = 1;                                                               \
-            return is_watched() ? or_zeros(domain, watched_calloc(count, size), count, size)    \
-                   : may_be_object(domain)                                                      \
-                       ? clear_object(count, size, __builtin_return_address(0))                 \
-                       : or_zeros(domain, hf_calloc(count, size), count, size);                 \
-        }                                                                                       \
-        const struct hf_py_allocator *previous = previous_of(domain);                           \
-        return previous->calloc(previous->ctx, count, size);                                    \
-    }                                                                                           \
-    static void *name##_realloc(void *ctx, void *ptr, size_t size)                              \
-    {                                                                                           \
-        (void)ctx;                                                                              \
-        if (is_mine(domain, ptr) || (ptr == NULL && is_on(domain)))                             \
-            return is_watched()                                                                 \
-                       ? or_below(domain, watched_resize(ptr, size + (size == 0)), ptr, size)   \
-                       : or_below(domain, hf_realloc(ptr, size + (size == 0)), ptr, size);      \
-        const struct hf_py_allocator *previous = previous_of(domain);                           \
-        return previous->realloc(previous->ctx, ptr, size);                                     \
-    }                                                                                           \
-    static __attribute__((noinline, cold)) void name##_free_with_care(void *ptr)                \
-    {                                                                                           \
-        const struct hf_py_allocator *previous = previous_of(domain);                           \
-        if (!is_mine(domain, ptr))                                                              \
-            previous->free(previous->ctx, ptr);                                                 \
-        else if (is_watched())                                                                  \
-            watched_free(ptr);                                                                  \
-        else                                                                                    \
-            hf_free(ptr);                                                                       \
-    }                                                                                           \
-    static void name##_free(void *ctx, void *ptr)                                               \
-    {                                                                                           \
-        (void)ctx;                                                                              \
-        if (HF_UNLIKELY(!hf_owned(ptr))) {                                                      \
-            const struct hf_py_allocator *previous = previous_of(domain);                       \
-            previous->free(previous->ctx, ptr);                                                 \
-        } else if (is_watched() || needs_care(domain, ptr)) {                                   \
-            name##_free_with_care(ptr);                                                         \
-        } else {                                                                                \
-            hf_free(ptr);                                                                       \
-        }                                                                                       \
+#define HOOKS(name, domain)                                                                        \
+    static void *name##_malloc(void *ctx, size_t size)                                             \
+    {                                                                                              \
+        (void)ctx;                                                                                 \
+        if (is_on(domain))                                                                         \
+            return or_below(domain, take(domain, size + (size == 0), __builtin_return_address(0)), \
+                            NULL, size);                                                           \
+        const struct hf_py_allocator *previous = previous_of(domain);                              \
+        return previous->malloc(previous->ctx, size);                                              \
+    }                                                                                              \
+    static void *name##_calloc(void *ctx, size_t count, size_t size)                               \
+    {                                                                                              \
+        (void)ctx;                                                                                 \
+        if (is_on(domain)) {                                                                       \
+            if (count == 0 || size == 0)                                                           \
+                count = size = 1;                                                                  \
+            return or_zeros(domain, clear(domain, count, size, __builtin_return_address(0)),       \
+                            count, size);                                                          \
+        }                                                                                          \
+        const struct hf_py_allocator *previous = previous_of(domain);                              \
+        return previous->calloc(previous->ctx, count, size);                                       \
+    }                                                                                              \
+    static void *name##_realloc(void *ctx, void *ptr, size_t size)                                 \
+    {                                                                                              \
+        (void)ctx;                                                                                 \
+        if (is_mine(domain, ptr) || (ptr == NULL && is_on(domain)))                                \
+            return or_below(domain, resize(ptr, size + (size == 0)), ptr, size);                   \
+        const struct hf_py_allocator *previous = previous_of(domain);                              \
+        return previous->realloc(previous->ctx, ptr, size);                                        \
+    }                                                                                              \
+    static __attribute__((noinline, cold)) void name##_free_with_care(void *ptr)                   \
+    {                                                                                              \
+        const struct hf_py_allocator *previous = previous_of(domain);                              \
+        if (!is_mine(domain, ptr))                                                                 \
+            previous->free(previous->ctx, ptr);                                                    \
+        else if (is_watched())                                                                     \
+            watched_free(ptr);                                                                     \
+        else                                                                                       \
+            hf_free(ptr);                                                                          \
+    }                                                                                              \
+    static void name##_free(void *ctx, void *ptr)                                                  \
+    {                                                                                              \
+        (void)ctx;                                                                                 \
+        if (HF_UNLIKELY(!hf_owned(ptr))) {                                                         \
+            const struct hf_py_allocator *previous = previous_of(domain);                          \
+            previous->free(previous->ctx, ptr);                                                    \
+        } else if (is_watched() || needs_care(domain, ptr)) {                                      \
+            name##_free_with_care(ptr);                                                            \
+        } else {                                                                                   \
+            hf_free(ptr);                                                                          \
+        }                                                                                          \
     }
 HOOKS(raw, HF_PY_RAW)
 HOOKS(mem, HF_PY_MEM)
