@@ -17,7 +17,8 @@ import tempfile
 import unittest
 import unittest.mock
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+HERE = pathlib.Path(__file__).resolve()
+ROOT = HERE.parents[2]
 BUILD = TOOLS = pathlib.Path()
 
 
@@ -138,7 +139,7 @@ class Abi(unittest.TestCase):
                 (["v0.0.0"], "'v0.0.0' is neither homefree's tree nor a tag"),
                 ([ROOT, ""], "'' is neither homefree's tree nor a tag"),
                 ([ROOT, "--jemalloc-build", work], f"{work} is no build directory"),
-                ([ROOT, "--work", __file__], f"cannot make {__file__}: File exists"),
+                ([ROOT, "--work", HERE], f"cannot make {HERE}: File exists"),
             ]:
                 with self.subTest(why):
                     said = call(sys.executable, ROOT / "release/abi", "--work", work, *words)
