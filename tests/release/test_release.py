@@ -142,7 +142,8 @@ class Abi(unittest.TestCase):
                 ([ROOT, "--work", HERE], f"cannot make {HERE}: File exists"),
             ]:
                 with self.subTest(why):
-                    said = call(sys.executable, ROOT / "release/abi", "--work", work, *words)
+                    command = [sys.executable, ROOT / "release/abi", "--work", work, *words]
+                    said = call(*command, cwd=ROOT)
                     self.assertEqual(said, (2, "", f"abi: {why}\n"))
 
 
