@@ -26,6 +26,7 @@ sys.path[:0] = [str(HERE), str(HERE / "python"), str(HERE / "field")]
 sys.dont_write_bytecode = True
 import figures  # noqa: E402
 import picture  # noqa: E402
+import python_bench  # noqa: E402
 import scaling  # noqa: E402
 import tables  # noqa: E402
 from machine import machine  # noqa: E402
@@ -71,7 +72,11 @@ def keep_parts(document, parts):
     old, here = kept("field"), document["machine"]
     said = f"{here['date']}, commit {here['commit']}, load {here['load at the start']}"
     machine = {**old["machine"], **{part: said for part in parts}}
-    keep("field", {**old, **{part: document[part] for part in parts}, "machine": machine})
+    made = {part: document[part] for part in parts}
+    measured = {name for part in made.values() for name in part}
+    failed = [one for one in old["failures"] if re.split("[:,]", one)[0] not in measured]
+    failures = list(dict.fromkeys(failed + document["failures"]))
+    keep("field", {**old, **made, "failures": failures, "machine": machine})
 
 
 # ---- the field's page and picture ----------------------------------------------------------------
@@ -106,6 +111,29 @@ def start(way):
 def real(figure, way="preloaded"):
     """Of real programs, to glibc's."""
     return lambda: figures.geometric_mean(figures.real_ratios(kept("field"), way, figure).values())
+
+
+def real_programs():
+    return len(figures.real_ratios(kept("field"), "preloaded", "cpu"))
+
+
+def works_of_python(how):
+    return python_bench.summary(kept("field")["python"]["samples"])[how]
+
+
+def python_works():
+    return len(works_of_python("arena"))
+
+
+def python(how, but=None):
+    """Of works of CPython and NumPy, to those without homefree."""
+
+    def value():
+        works = works_of_python(how)
+        works.pop(but, None)
+        return python_bench.geometric_mean(works)
+
+    return value
 
 
 def memory(way, figure):
@@ -159,9 +187,12 @@ CLAIMS = {
             [per_cent_more(pair("routed", "glibc"))],
         ),
         (
-            "Five real programs preloaded run in # of glibc's processor time, and ten works of a "
-            "free-threaded CPython in # of the time with `install()`",
-            [real("cpu"), threads("install()", "wall")],
+            "Preloaded, # real programs run in # of glibc's processor time; with `install()`, "
+            "# works of CPython and NumPy take # of the time, and ten of a free-threaded CPython #",
+            [
+                *(real_programs, real("cpu")),
+                *(python_works, python("arena"), threads("install()", "wall")),
+            ],
         ),
     ],
     "docs/speed.md": [
@@ -177,8 +208,13 @@ CLAIMS = {
             ],
         ),
         (
-            "five real programs, preloaded / glibc: processor time, peak memory | #, #",
-            [real("cpu"), real("peak_kib")],
+            "# real programs, preloaded / glibc: processor time, peak memory | #, #",
+            [real_programs, real("cpu"), real("peak_kib")],
+        ),
+        (
+            "# works of CPython and NumPy with `install()` / without: processor time | # (# but "
+            'for large arrays); # with `"full"`',
+            [python_works, python("arena"), python("arena", but="numpy_large"), python("full")],
         ),
         (
             "peak memory of the fifteen / jemalloc's | # late-loaded, # preloaded",
