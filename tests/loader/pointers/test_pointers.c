@@ -56,13 +56,14 @@ static size_t size_of(size_t i)
     return sizes[i % (sizeof sizes / sizeof sizes[0])];
 }
 
-static void add_library(const char *name, const char *library, const char *prefix, bool silent)
+/* Returns the library's handle; NULL if it is not installed. */
+static void *add_library(const char *name, const char *library, const char *prefix, bool silent)
 {
     char symbol[64];
     void *handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
     if (handle == NULL) {
         printf("not installed: %s\n", library);
-        return;
+        return NULL;
     }
     struct known *it = &known[known_count++];
     *it = (struct known){.name = name, .where = library, .handle = handle, .silent = silent};
@@ -76,6 +77,22 @@ static void add_library(const char *name, const char *library, const char *prefi
         snprintf(symbol, sizeof symbol, "%s%s", prefix, aligned[i]);
         it->memalign = (void *(*)(size_t, size_t))dlsym(handle, symbol);
     }
+    return handle;
+}
+
+/* Two tcmallocs in one process share some of their variables (STB_GNU_UNIQUE). From 2.16 on the
+ * second one dies of that while it is loaded, whether homefree is there or not. */
+static bool goes_with_its_like(void *tcmalloc)
+{
+    const char *(*version)(int *major, int *minor, const char **patch) = NULL;
+    if (tcmalloc != NULL)
+        version = (const char *(*)(int *, int *, const char **))dlsym(tcmalloc, "tc_version");
+    int major = 0;
+    int minor = 0;
+    const char *patch = NULL;
+    if (version != NULL)
+        version(&major, &minor, &patch);
+    return major < 2 || (major == 2 && minor < 16);
 }
 
 static void add_module(char *argument)
@@ -100,8 +117,9 @@ static void load_allocators(void)
     };
     add_library("tbbmalloc", "libtbbmalloc.so.2", "scalable_", true);
     add_library("jemalloc", "libjemalloc.so.2", "", false);
-    add_library("tcmalloc", "libtcmalloc_minimal.so.4", "tc_", false);
-    add_library("tcmalloc", "libtcmalloc_minimal_debug.so.4", "tc_", false);
+    void *tcmalloc = add_library("tcmalloc", "libtcmalloc_minimal.so.4", "tc_", false);
+    if (goes_with_its_like(tcmalloc))
+        add_library("tcmalloc", "libtcmalloc_minimal_debug.so.4", "tc_", false);
     add_library("mimalloc", mimalloc, "mi_", false);
     for (char **module = modules; *module != NULL; module++)
         add_module(*module);
