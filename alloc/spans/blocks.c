@@ -43,12 +43,17 @@ static struct hf_span *last_resort(const struct hf_local *local, unsigned class)
     return span;
 }
 
+/* Looking into the queue takes the states' lines from the threads that free, so that it is worth it
+ * for many blocks only: before the class gets a span from elsewhere, and else every so often, since
+ * spans of other classes may be wholly free. */
 bool hf_bin_refill(struct hf_local *local, unsigned class)
 {
+    enum { DRAIN_AFTER = 64 };
     struct hf_bin *bin = &local->bins[class];
     if (HF_LIKELY(local->tops[class]->block == NULL)) /* hf_spans_empty() may have closed it */
         local->limits[class] = local->tops[class] + hf_classes[class].stack + 1;
-    hf_spans_drain(local);
+    if (++local->refills % DRAIN_AFTER == 0)
+        hf_spans_drain(local);
     for (;;) {
         struct hf_span *span = bin->current;
         if (span != NULL) {
@@ -59,6 +64,8 @@ bool hf_bin_refill(struct hf_local *local, unsigned class)
             bin->current = NULL;
             span->when = (uint16_t)hf_span_worth(span);
         }
+        if (bin->list == NULL)
+            hf_spans_drain(local);
         span = bin->list;
         if (span != NULL) {
             hf_span_unlink(&bin->list, span);

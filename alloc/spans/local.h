@@ -39,6 +39,7 @@ struct hf_local {
     struct hf_span *owned;                 /* spans' lock */
     size_t spans;                          /* how many it owns; changes with the lock */
     size_t sparse, sparse_most;         /* how many of them are; at which number it empties them */
+    size_t refills;                     /* of its bins */
     struct hf_local *next, *previous;   /* spans' lock: of the list that it is in */
     struct hf_local **slot;             /* the thread's hf_local_here */
     struct hf_local *ended;             /* next one whose thread ended while the gate was closed */

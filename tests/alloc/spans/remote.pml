@@ -424,11 +424,25 @@ inline find_orphan()
     }
 }
 
+inline find_listed()
+{
+    record = 0;
+    do
+    :: record < RECORDS && !(CLASS(record) == class && listed[record] && owner_of[record] == me) ->
+        record++
+    :: else -> break
+    od
+}
+
 /* A span for the current place of a class: a listed one, one from the orphanage, where a warm
- * or missing local heap leaves its own, or a new one. */
+ * or missing local heap leaves its own, or a new one. The queue is looked into every now and then,
+ * and always before a span is had from elsewhere. */
 inline refill()
 {
-    drain_own();
+    if
+    :: drain_own()
+    :: skip
+    fi;
     if
     :: queue[ORPHANAGE] != NIL -> take_lock(); drain_orphans(); give_lock()
     :: else
@@ -454,13 +468,12 @@ inline refill()
     :: atomic {
         (current[BIN(me, class)] == NIL || free[current[BIN(me, class)]] == 0) ->
         current[BIN(me, class)] = NIL;
-        record = 0;
-        do
-        :: record < RECORDS && !(CLASS(record) == class && listed[record] && owner_of[record] == me) ->
-            record++
-        :: else -> break
-        od
+        find_listed()
        }
+       if
+       :: record == RECORDS && queue[me] != NIL -> drain_own(); atomic { find_listed() }
+       :: else
+       fi;
        if
        :: atomic { record < RECORDS -> listed[record] = false; current[BIN(me, class)] = record }
        :: else ->

@@ -150,6 +150,42 @@ static void producer_gets_its_blocks_back(void *unused)
     must(count().active < MIB && count().blocks == 0);
 }
 
+/* What another thread frees goes back, though every class has free blocks and lacks no span. */
+enum { KEPT = 2000, SMALL = 200 };
+static void *kept[KEPT];
+
+static void *give_every_second(void *unused)
+{
+    for (size_t i = 0; i < KEPT; i += 2)
+        must(core_give(kept[i]) == -1);
+    return unused;
+}
+
+static void take_and_give_small(void)
+{
+    void *blocks[SMALL];
+    for (size_t i = 0; i < SMALL; i++)
+        must((blocks[i] = core_take(48)) != NULL);
+    for (size_t i = 0; i < SMALL; i++)
+        must(core_give(blocks[i]) == -1);
+}
+
+static void freed_spans_are_noticed(void *unused)
+{
+    (void)unused;
+    core_start(REGION);
+    must(core_take(48) != NULL); /* so that the small ones have a span */
+    for (size_t i = 0; i < KEPT; i++)
+        kept[i] = core_take(1000);
+    for (size_t i = 1; i < KEPT; i += 2)
+        must(core_give(kept[i]) == -1);
+    join_new(give_every_second, NULL);
+    must(count().active > MIB && count().blocks == 1);
+    for (int i = 0; i < 100; i++)
+        take_and_give_small();
+    must(count().active < MIB / 2);
+}
+
 /* ---- the trap: whoever frees may be interrupted at any step ---- */
 
 static struct hf_span *take_span(void **block)
@@ -484,6 +520,7 @@ START_TEST(crossing)
     run(blocks_stay_while_pages_go);
     run(freed_twice_by_anybody);
     run(producer_gets_its_blocks_back);
+    run(freed_spans_are_noticed);
 }
 END_TEST
 
