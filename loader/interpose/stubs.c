@@ -464,7 +464,7 @@ ENTRIES(stub, syscall, CALL_SYSTEM, long, (IN_REGISTERS(f)), PASS(f))
 
 /* Returns the stub. Like ask_of(), not a table of addresses, which each start would have to
  * relocate: 648 of them, in two pages. */
-static void *stub_of(enum hf_routed function, size_t index)
+static __attribute__((noinline)) void *stub_of(enum hf_routed function, size_t index)
 {
 #define STUB(index, name)                                   \
     case HF_ROUTED_##name *HF_STUBS_PER_FUNCTION + (index): \
@@ -489,7 +489,7 @@ static void *stub_of(enum hf_routed function, size_t index)
 }
 
 /* Returns the function that asks foreign allocators first, NULL if they are not asked. */
-static void *ask_of(enum hf_routed function, size_t index)
+static __attribute__((noinline)) void *ask_of(enum hf_routed function, size_t index)
 {
 #define ASK(index, name)                                    \
     case HF_ROUTED_##name *HF_STUBS_PER_FUNCTION + (index): \
