@@ -35,7 +35,7 @@ static int owner_of_any(const void *ptr, struct hf_owner *out)
     int error = hf_owner_of_here(ptr, out);
     if (error != 0 || (out->kind != HF_OWNER_UNKNOWN && out->kind != HF_OWNER_UNMAPPED))
         return error;
-    struct hf_owner owner = {.kind = out->kind, .device = -1};
+    struct hf_owner owner = {.kind = out->kind, .device = -1, .interpreter = -1};
     hf_spaces_describe_other(ptr, &owner);
     hf_sized_copy(out, &owner, sizeof owner);
     return 0;

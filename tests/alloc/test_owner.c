@@ -22,6 +22,9 @@ static struct hf_owner owner_of(const void *p)
     struct hf_owner owner = {.size = sizeof owner};
     ck_assert_int_eq(hf_owner_of(p, &owner), 0);
     ck_assert_uint_eq(owner.size, sizeof owner);
+    /* There is no device and no interpreter here. */
+    ck_assert_int_eq(owner.device, -1);
+    ck_assert_int_eq(owner.interpreter, -1);
     return owner;
 }
 

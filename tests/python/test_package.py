@@ -150,7 +150,9 @@ class Package(support.TestCase):
         for value in (None, "text", 1.5, [], object(), homefree, True):
             self.assertIsInstance(homefree.owner_of(value), homefree.Owner)
         for address in (1, 4095, 1 << 47, (1 << 47) - 1, (1 << 64) - 1, 1 << 63):
-            self.assertIn(homefree.owner_of(address).kind, ("unknown", "unmapped"))
+            owner = homefree.owner_of(address)
+            self.assertIn(owner.kind, ("unknown", "unmapped"))
+            self.assertEqual(owner[1:], (None,) * (len(owner) - 1))
         for bad in (-1, 1 << 64, -(1 << 200), 1 << 2000):
             with self.assertRaises(ValueError) as caught:
                 homefree.owner_of(bad)
