@@ -218,11 +218,12 @@ uintptr_t hf_heap_next(uintptr_t address)
 
 int hf_heap_count(struct hf_heap_numbers *out)
 {
+    enum { TRIES = 2 }; /* of two seconds; another fork may begin at once */
     struct hf_pass pass;
     for (int tries = 0; !hf_enter(&pass); tries++) {
-        if (tries == 100)
+        if (tries == TRIES)
             return -EAGAIN;
-        hf_gate_pause(1000000);
+        hf_gate_wait_long();
     }
     const struct hf_spans_count spans = hf_spans_count();
     const struct hf_pages_stats pages = hf_pages_stats();

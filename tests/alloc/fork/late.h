@@ -17,6 +17,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+struct hf_stats;
+
 /* The functions that the tests use: result, name without hf_, parameters. */
 #define LATE_FUNCTIONS(FUNCTION)                                     \
     FUNCTION(void *, malloc, (size_t size))                          \
@@ -26,6 +28,7 @@
     FUNCTION(void, free, (void *ptr))                                \
     FUNCTION(bool, owns, (const void *ptr))                          \
     FUNCTION(size_t, usable_size, (const void *ptr))                 \
+    FUNCTION(int, stats, (struct hf_stats * out))                    \
     FUNCTION(FILE *, open_memstream, (char **buffer, size_t *size))
 
 static struct {
