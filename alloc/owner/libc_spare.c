@@ -35,6 +35,9 @@ enum { GROWN = 8 };
  * at every free block, shall be so small a part of the time. */
 #define COST ((uint64_t)564)
 enum { SHARE = 64, ASK_SHARE = 32 };
+/* Nanoseconds for each free block: its header is in no cache. No clock tells what asking takes: on
+ * a busy machine, or where somebody has glibc's locks, it waits. */
+#define ASK_BLOCK ((uint64_t)500)
 /* Asking stands in somebody's way: where there are so many free blocks that it can be noticed, it
  * is done once in minutes. */
 enum { SLOW_ASK_SHARE = 1024 };
@@ -140,9 +143,9 @@ static void look(int kind, size_t before, size_t others)
         note(info.fordblks - seen.given, now);
         if (is_due(kind, others, now))
             give_back(now);
-        const uint64_t took = hf_clock(CLOCK_MONOTONIC_COARSE) - now;
+        const uint64_t took = (info.ordblks + info.smblks) * ASK_BLOCK;
         const uint64_t share = took < SLOW_ASK ? ASK_SHARE : SLOW_ASK_SHARE;
-        next = now + took + share * (took + 4 * MILLISECOND); /* about what the clock hides */
+        next = now + share * (took + 4 * MILLISECOND); /* not at every step */
     }
     __atomic_store_n(&seen.next, next, __ATOMIC_RELAXED);
     pthread_mutex_unlock(&lock);
