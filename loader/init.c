@@ -22,7 +22,7 @@
 #include "loader/foreign/hosted_mappings.h"
 #include "loader/foreign/mmap_tracking.h"
 #include "loader/host/arena_owners.h"
-#include "loader/host/mimalloc.h"
+#include "loader/host/host.h"
 #include "loader/host/numpy.h"
 #include "loader/host/pymalloc.h"
 #include "loader/host/shared_blocks.h"
@@ -68,7 +68,7 @@ __attribute__((constructor(101))) static void start_libhomefree(void)
     hf_spaces_offer_asking(hf_stubs_ask_foreign);
     hf_stubs_offer_hooks(&hf_dlopen_hooks);
     hf_pymalloc_offer_post(hf_interpreters_post);
-    hf_hosted_mappings_offer(hf_mimalloc_find);
+    hf_hosted_mappings_offer(hf_host_meet);
 
     hf_satellites_start();
     hf_start_copies_leave();

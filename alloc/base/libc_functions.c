@@ -11,6 +11,8 @@
 const struct hf_libc hf_libc_functions = {malloc,  calloc, memalign,
                                           realloc, free,   malloc_usable_size};
 
+const bool hf_whole_process = false;
+
 bool hf_libc_is_replaced(void)
 {
     return false;

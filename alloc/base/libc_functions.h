@@ -25,6 +25,9 @@ struct hf_libc {
 };
 extern const struct hf_libc hf_libc_functions __attribute__((visibility("hidden")));
 
+/* Whether the library that this is linked into exports malloc itself. */
+extern const bool hf_whole_process __attribute__((visibility("hidden")));
+
 /* Completes the table, once. Called first when the heap starts, under the start lock. */
 void hf_libc_start(void);
 

@@ -33,6 +33,7 @@ static union {
            no_usable_size},
 };
 extern const struct hf_libc hf_libc_functions __attribute__((alias("table")));
+const bool hf_whole_process = true;
 
 /* Reads the functions of an object that serves the process instead of this library, such as a
  * program that is linked with an allocator. False if it lacks one that cannot be done without. */

@@ -18,7 +18,6 @@
 #include "alloc/owner/hosted.h"
 #include "loader/diagnose/attached.h"
 #include "loader/host/mimalloc.h"
-#include "loader/host/pymalloc.h"
 
 #include <stdint.h>
 #include <string.h>
@@ -279,8 +278,6 @@ void hf_python_domains_install(const struct hf_cpython *cpython)
     table.cpython = cpython;
     hf_seal_close(&seal);
     hf_python_offer(are_watched, (const void *)cpython->set_allocator);
-    if (!cpython->free_threaded)
-        hf_pymalloc_record(cpython);
     for (enum hf_py_domain domain = HF_PY_RAW; domain < HF_PY_DOMAINS; domain++) {
         struct hf_py_allocator hook = hooks[domain];
         cpython->set_allocator(domain, &hook);

@@ -418,8 +418,7 @@ static void search_file(struct findings *findings)
 
 /* ---- publishing ---- */
 
-/* The interpreter's own allocators are handled elsewhere (loader/host/): pymalloc, and since 3.13
- * a mimalloc. */
+/* The interpreter's own allocators, pymalloc and since 3.13 a mimalloc, are loader/host's. */
 static bool is_interpreter(const struct hf_object *object)
 {
     return hf_object_symbol(object, "PyMem_SetAllocator") != NULL;
@@ -556,10 +555,6 @@ static __attribute__((noinline)) void guess(const struct hf_object *object,
     bool candidate = imports->advises || imports->moves_break;
     if ((!candidate && !exports_allocator(object)) || hf_tracking_is_candidate(object->map))
         return;
-    if (is_interpreter(object)) {
-        hf_hosted_mappings_look(object);
-        return;
-    }
     struct findings findings = {.map = object->map};
     search_file(&findings);
     examine_exporter(object, &findings);
@@ -583,7 +578,9 @@ static __attribute__((noinline)) void guess(const struct hf_object *object,
 void hf_finding_look(const struct hf_object *object, const struct hf_imports *imports)
 {
     unsigned tracked;
-    if (!hf_members_look(object, &tracked)) {
+    if (imports->maps && is_interpreter(object)) {
+        hf_hosted_mappings_look(object);
+    } else if (!hf_members_look(object, &tracked)) {
         if (hf_options.guess)
             guess(object, imports);
         else if (imports->moves_break)

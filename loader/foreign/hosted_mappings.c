@@ -15,7 +15,7 @@
 #include <sys/mman.h>
 
 struct record {
-    bool (*find)(const struct hf_object *object, struct hf_mapping_host *out);
+    bool (*meet)(const struct hf_object *interpreter, struct hf_mapping_host *out);
     struct hf_mapping_host host;
     struct hf_span code;
 };
@@ -27,12 +27,12 @@ static union {
 const struct hf_span *hf_hosted_mappings_code;
 static atomic_bool in_vain; /* see hosted_mappings.h */
 
-void hf_hosted_mappings_offer(bool (*find)(const struct hf_object *object,
+void hf_hosted_mappings_offer(bool (*meet)(const struct hf_object *interpreter,
                                            struct hf_mapping_host *out))
 {
     struct hf_seal seal;
     hf_seal_open_to_start(&seal);
-    table.record.find = find;
+    table.record.meet = meet;
     hf_seal_close(&seal);
 }
 
@@ -58,8 +58,8 @@ void hf_hosted_mappings_look(const struct hf_object *interpreter)
     struct hf_mapping_host host;
     struct hf_seal seal;
     const struct hf_span code = code_of(interpreter);
-    if (hf_hosted_mappings_code != NULL || code.end == 0 || table.record.find == NULL ||
-        !table.record.find(interpreter, &host) || !hf_seal_open(&seal))
+    if (hf_hosted_mappings_code != NULL || code.end == 0 || table.record.meet == NULL ||
+        !table.record.meet(interpreter, &host) || !hf_seal_open(&seal))
         return;
     table.record.host = host;
     table.record.code = code;

@@ -4,7 +4,7 @@
  * CPython's mimalloc gets its memory, so that its blocks are told from others' by the range check.
  *
  * A routing pass that meets an interpreter calls hf_hosted_mappings_look(), which asks a higher
- * layer whether the object has such an allocator (loader/host/mimalloc.c). From then on the stubs
+ * layer whether the object has such an allocator (loader/host/host.h). From then on the stubs
  * of mmap(2) and munmap(2) come here with the calls of that object's code. Where the region cannot
  * serve a call, the system does, and the pages are recorded as the allocator's.
  *
@@ -42,9 +42,9 @@ struct hf_mapping_host {
 
 /* ---- for the start and for routing passes ---- */
 
-/* Sets the function that tells whether an interpreter has an allocator whose mappings are served;
- * it is asked once for each, in a pass. Called once, by the library's constructor (init.c). */
-void hf_hosted_mappings_offer(bool (*find)(const struct hf_object *object,
+/* Sets the function that is told of an interpreter, in passes, until one has an allocator whose
+ * mappings are served, which it returns. Called once, by the library's constructor (init.c). */
+void hf_hosted_mappings_offer(bool (*meet)(const struct hf_object *interpreter,
                                            struct hf_mapping_host *out));
 void hf_hosted_mappings_look(const struct hf_object *interpreter);
 

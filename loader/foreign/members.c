@@ -69,9 +69,9 @@ bool hf_members_look(const struct hf_object *object, unsigned *tracked)
     members found;
     const size_t count = find(object, found);
     *tracked = 0;
-    /* A pass that starts over looks again. The interpreter's own allocators are loader/host's. */
-    if (count == 0 || hf_object_symbol(object, "PyMem_SetAllocator") != NULL)
+    if (count == 0)
         return false;
+    /* A pass that starts over looks again. */
     if (hf_foreign_lives_in(object->map) || !hf_serving_pin(object))
         return true;
     for (size_t i = 0; i < count; i++) {

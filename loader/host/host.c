@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * hf_python_install() and hf_python_uninstall(): which allocations of the host, CPython, the heap
- * serves. Owns the lock under which hooks are installed and the mode that was requested. Hooks stay
- * installed for the rest of the process: libhomefree is never unloaded, so they outlive the
- * interpreter.
+ * serves; and what is done for it uninstalled, once it is loaded (host.h). Owns the lock under
+ * which hooks are installed and the mode that was requested. Hooks stay installed for the rest of
+ * the process: libhomefree is never unloaded, so they outlive the interpreter.
  */
+#include "loader/host/host.h"
+
 #include "alloc/base/fork_lock.h"
+#include "alloc/base/libc_functions.h"
 #include "alloc/base/options.h"
 #include "alloc/base/sized.h"
 #include "alloc/heap/instance.h"
@@ -122,6 +125,20 @@ static int uninstall(void)
     mode = HF_PYTHON_OFF;
     pthread_mutex_unlock(&lock);
     return 0;
+}
+
+bool hf_host_meet(const struct hf_object *object, struct hf_mapping_host *out)
+{
+    const bool mimalloc = hf_mimalloc_is_used(object);
+    if (!mimalloc && !hf_whole_process)
+        return false;
+    const struct hf_cpython *cpython =
+        hf_cpython_find(hf_object_address(object, "PyMem_SetAllocator"));
+    if (cpython == NULL || cpython->map != object->map)
+        return false;
+    if (hf_whole_process && !cpython->free_threaded && !cpython->is_initialized())
+        hf_pymalloc_record(cpython);
+    return mimalloc && hf_mimalloc_find(cpython, out);
 }
 
 int hf_python_install(const struct hf_python_options *options, struct hf_python_state *out)

@@ -235,15 +235,14 @@ static bool is_asked_for(void)
     return asked != NULL && strncmp(asked, "mimalloc", strlen("mimalloc")) == 0;
 }
 
-bool hf_mimalloc_find(const struct hf_object *object, struct hf_mapping_host *out)
+bool hf_mimalloc_is_used(const struct hf_object *object)
 {
     /* A function that free-threaded builds alone export. */
-    if (hf_object_symbol(object, "_Py_MergeZeroLocalRefcount") == NULL && !is_asked_for())
-        return false;
-    const struct hf_cpython *cpython =
-        hf_cpython_find(hf_object_address(object, "PyMem_SetAllocator"));
-    if (cpython == NULL || cpython->map != object->map)
-        return false;
+    return hf_object_symbol(object, "_Py_MergeZeroLocalRefcount") != NULL || is_asked_for();
+}
+
+bool hf_mimalloc_find(const struct hf_cpython *cpython, struct hf_mapping_host *out)
+{
     const unsigned reserved = hf_foreign_reserve();
     if (reserved == 0)
         return false;

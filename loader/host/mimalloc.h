@@ -15,8 +15,10 @@
 #include "loader/foreign/hosted_mappings.h"
 #include "loader/host/cpython.h"
 
-/* Tells a routing pass whether an interpreter uses its mimalloc (hosted_mappings.h). */
-bool hf_mimalloc_find(const struct hf_object *object, struct hf_mapping_host *out);
+/* Whether an interpreter uses its mimalloc; and what a routing pass is told of that
+ * (hosted_mappings.h), if there is room for another foreign allocator. */
+bool hf_mimalloc_is_used(const struct hf_object *object);
+bool hf_mimalloc_find(const struct hf_cpython *cpython, struct hf_mapping_host *out);
 
 /* Makes free() and owner_of() know the blocks that it has outside the region, once: for the first
  * thread that calls and is attached. */

@@ -425,7 +425,8 @@ static void *arena_alloc(void *ctx, size_t size)
         hf_interpreter_heap_arena_ends(interpreter, size);
     }
     void *arena = table.previous.arenas.alloc(table.previous.arenas.ctx, size);
-    if (arena != NULL && hf_arenas_add(arena, size) && HF_UNLIKELY(arena_size == 0))
+    if (arena != NULL && size >= ARENA_LEAST && hf_arenas_add(arena, size) &&
+        HF_UNLIKELY(arena_size == 0))
         atomic_store_explicit(&arena_size, size, memory_order_relaxed);
     return arena;
 }

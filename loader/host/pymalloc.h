@@ -15,7 +15,7 @@
  * not initialised; the caller holds the host's lock. */
 void hf_pymalloc_install(const struct hf_cpython *cpython);
 /* Records the arenas that pymalloc will get, wherever they come from, so that its blocks are
- * recognised. The runtime is not initialised. */
+ * recognised. The runtime is not initialised; any further call changes nothing. */
 void hf_pymalloc_record(const struct hf_cpython *cpython);
 /* Makes pymalloc get new arenas from their previous source again. */
 void hf_pymalloc_uninstall(void);

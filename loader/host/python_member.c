@@ -2,9 +2,9 @@
 /*
  * CPython's allocators as a member of the registry (include/allocator_registry.h): pymalloc on the
  * pages that the region lends it or that it had before, and the mimalloc of a free-threaded
- * CPython, as far as homefree knows them, which is from hf_python_install() on. Owns one constant
- * structure, which nothing here refers to. Its functions end the process where a hosted allocator's
- * do; `ready` says whether they may be called.
+ * CPython, as far as homefree knows them, which is from hf_python_install() on, or from the start
+ * of whole-process mode. Owns one constant structure, which nothing here refers to. Its functions
+ * end the process where a hosted allocator's do; `ready` says whether they may be called.
  */
 #include "alloc/heap/internal.h"
 #include "alloc/owner/foreign.h"

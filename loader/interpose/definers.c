@@ -5,6 +5,7 @@
  */
 #include "loader/interpose/definers.h"
 
+#include "alloc/base/libc_functions.h"
 #include "alloc/heap/internal.h"
 #include "alloc/owner/foreign.h"
 #include "loader/foreign/known_allocators.h"
@@ -89,19 +90,11 @@ bool hf_function_is_known(enum hf_routed function, const void *address)
             (hf_object_is_libc(&object) || (hf_foreign_lives_in(map) && exports(&object, "free"))));
 }
 
-/* Whether every object's free() is this library's: whole-process mode. */
+/* Whether every object's free() is this library's. */
 static bool serves_process(void)
 {
-    static _Atomic(int) known; /* 1: no, 2: yes */
     const struct link_map *libc;
-    struct hf_object own;
-    if (known == 0) {
-        bool serves = hf_serving_object(&libc) == NULL && libc != NULL &&
-                      hf_dynlink_open(hf_dynlink_find(&hf_region), &own) &&
-                      hf_object_address(&own, "free") != NULL;
-        known = serves ? 2 : 1;
-    }
-    return known == 2;
+    return hf_whole_process && hf_serving_object(&libc) == NULL && libc != NULL;
 }
 
 bool hf_operator_takes_all(enum hf_routed function, const void *original)

@@ -70,10 +70,12 @@ class Outcome:
 
 class TestCase(unittest.TestCase):
     maxDiff = None
+    under = ()  # words in front of the interpreter
 
     def start(self, code, *flags, prelude=PRELUDE, end="", **environment):
+        text = prelude + textwrap.dedent(code) + "\n" + end
         done = subprocess.run(
-            [sys.executable, "-s", *flags, "-c", prelude + textwrap.dedent(code) + "\n" + end],
+            [*self.under, sys.executable, "-s", *flags, "-c", text],
             env={**os.environ, **environment},
             stdin=subprocess.DEVNULL,
             capture_output=True,
