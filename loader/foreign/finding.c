@@ -499,9 +499,13 @@ static void examine_exporter(const struct hf_object *object, struct findings *fi
     }
 }
 
-static unsigned publish(const struct hf_object *object, struct findings *findings)
+/* beside: how many others the object holds, which are known already; first: the number under which
+ * its pages are recorded, or 0. Result: that number. */
+static unsigned publish(const struct hf_object *object, struct findings *findings, size_t beside,
+                        unsigned first)
 {
-    unsigned first = 0, last = 0, count = 0;
+    unsigned last = 0;
+    size_t count = beside;
     const char *name = hf_keep_name(hf_dynlink_name(object->map));
     for (int i = 0; i < HF_ALLOCATOR_COUNT; i++)
         count += findings->present[i];
@@ -512,8 +516,8 @@ static unsigned publish(const struct hf_object *object, struct findings *finding
         if (last == 0 && (last = hf_foreign_reserve()) == 0)
             continue;
         struct hf_trial_functions *functions = &findings->functions[i];
-        if (first == 0)
-            hf_tracking_candidate(object->map, last); /* its pages are recorded from now on */
+        if (first == 0) /* its pages are recorded from now on */
+            hf_tracking_candidate(object->map, last, findings->present);
         first = first == 0 ? last : first;
         /* An allocator that serves the process is called by name in the scope, never through this
          * entry. */
@@ -545,49 +549,65 @@ static unsigned publish(const struct hf_object *object, struct findings *finding
     return first;
 }
 
-/* Not inlined: what it needs of the stack, whose size is dlopen()'s caller's, members need not. */
-static __attribute__((noinline)) void guess(const struct hf_object *object,
-                                            const struct hf_imports *imports)
+/* Whether an object may hold an allocator beside its members, and no pass has searched it. Most may
+ * not: without mapping calls there is none. */
+static bool may_hold_another(const struct hf_object *object, const struct hf_imports *imports,
+                             const struct hf_members *members)
 {
-    /* Most objects stop here: without mapping calls there is no allocator. */
-    if (!imports->maps)
-        return;
-    bool candidate = imports->advises || imports->moves_break;
-    if ((!candidate && !exports_allocator(object)) || hf_tracking_is_candidate(object->map))
-        return;
+    return imports->maps && !members->unnamed &&
+           (imports->advises || imports->moves_break || exports_allocator(object)) &&
+           !hf_tracking_is_candidate(object->map);
+}
+
+/* Searches an object for allocators beside its members. Not inlined: what it needs of the stack,
+ * whose size is dlopen()'s caller's, others need not. */
+static __attribute__((noinline)) void search(const struct hf_object *object,
+                                             const struct hf_imports *imports,
+                                             const struct hf_members *members)
+{
     struct findings findings = {.map = object->map};
     search_file(&findings);
-    examine_exporter(object, &findings);
+    if (members->count == 0) /* what a member's object exports is the member's */
+        examine_exporter(object, &findings);
     bool any = false, silent = false;
     for (int i = 0; i < HF_ALLOCATOR_COUNT; i++) {
+        findings.present[i] = findings.present[i] && !members->known[i];
         any |= findings.present[i];
         silent |= findings.present[i] && findings.functions[i].kind == HF_QUESTION_NONE;
     }
-    unsigned number = 0;
+    unsigned number = hf_members_publish(object, members, any);
+    if (number != 0)
+        hf_tracking_candidate(object->map, number, members->known);
     if (any && hf_serving_pin(object)) {
-        number = publish(object, &findings);
+        number = publish(object, &findings, members->count, number);
         if (number != 0 && hf_serving(object) != HF_SERVES_PROCESS)
             hf_asking_begin();
     }
     /* An allocator that can be asked also answers for memory from the program break. */
-    if (imports->moves_break && (!any || silent))
+    if (imports->moves_break && ((!any && members->count == 0) || silent))
         hf_tracking_break_is_shared();
-    hf_tracking_candidate(object->map, number);
+    hf_tracking_candidate(object->map, number, members->known);
 }
 
 void hf_finding_look(const struct hf_object *object, const struct hf_imports *imports)
 {
-    unsigned tracked;
+    struct hf_members members;
     if (imports->maps && is_interpreter(object)) {
         hf_hosted_mappings_look(object);
-    } else if (!hf_members_look(object, &tracked)) {
-        if (hf_options.guess)
-            guess(object, imports);
-        else if (imports->moves_break)
-            hf_tracking_break_is_shared();
-    } else if (tracked != 0 && hf_options.guess) {
-        hf_tracking_candidate(object->map, tracked);
+        return;
     }
+    hf_members_find(object, &members);
+    if (members.count != 0 && hf_foreign_lives_in(object->map))
+        return; /* a pass that starts over */
+    if (hf_options.guess && may_hold_another(object, imports, &members)) {
+        search(object, imports, &members);
+        return;
+    }
+    const unsigned number = hf_members_publish(object, &members, false);
+    if (number != 0 && hf_options.guess)
+        hf_tracking_candidate(object->map, number, members.known);
+    else if (members.count == 0 && imports->moves_break && !hf_options.guess)
+        hf_tracking_break_is_shared();
 }
 
 /* ---- remarks ---- */

@@ -90,6 +90,14 @@ const char *hf_allocator_name(enum hf_allocator allocator)
     return names[allocator];
 }
 
+enum hf_allocator hf_allocator_named(const char *name)
+{
+    enum hf_allocator known = 0;
+    while (known < HF_ALLOCATOR_COUNT && strcmp(names[known], name) != 0)
+        known++;
+    return known;
+}
+
 size_t hf_allocator_prefix(const char *pattern, const char *symbol)
 {
     if (pattern[0] != '*')

@@ -28,8 +28,9 @@ enum hf_allocator {
 #undef HF_ALLOCATOR_DELETE
 #undef HF_ALLOCATOR_TRIM
 
-/* "jemalloc", … */
+/* "jemalloc", …; and the allocator of a name, HF_ALLOCATOR_COUNT if none has it. */
 const char *hf_allocator_name(enum hf_allocator allocator);
+enum hf_allocator hf_allocator_named(const char *name);
 
 /* The symbol patterns, for hf_names_prepare(), and the allocator of each. */
 extern const char *const hf_allocator_patterns[];

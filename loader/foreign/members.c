@@ -11,19 +11,23 @@
 #include "loader/foreign/mmap_tracking.h"
 #include "loader/foreign/serving.h"
 
-/* Each note is looked for from the first on. */
-enum { MEMBERS_MAX = 16, NOTES_MAX = 64 };
+enum { NOTES_MAX = 64 }; /* each is looked for from the first on */
 
-typedef const struct allocator_registry *members[MEMBERS_MAX];
-
-static size_t find(const struct hf_object *object, members found)
+void hf_members_find(const struct hf_object *object, struct hf_members *out)
 {
     const char *note = NULL, *why;
-    size_t count = 0, notes = 0;
-    while (count < MEMBERS_MAX && notes++ < NOTES_MAX &&
-           hf_member_next(object, &note, &found[count], &why))
-        count += found[count] != NULL;
-    return count;
+    size_t notes = 0;
+    *out = (struct hf_members){.count = 0};
+    while (out->count < HF_MEMBERS_MAX && notes++ < NOTES_MAX &&
+           hf_member_next(object, &note, &out->found[out->count], &why)) {
+        if (out->found[out->count] == NULL)
+            continue;
+        const enum hf_allocator known = hf_allocator_named(out->found[out->count++]->name);
+        if (known < HF_ALLOCATOR_COUNT)
+            out->known[known] = true;
+        else
+            out->unnamed = true;
+    }
 }
 
 static bool denies(const struct allocator_registry *member)
@@ -64,24 +68,21 @@ static __attribute__((noinline)) unsigned publish(const struct hf_object *object
     return number;
 }
 
-bool hf_members_look(const struct hf_object *object, unsigned *tracked)
+unsigned hf_members_publish(const struct hf_object *object, const struct hf_members *members,
+                            bool shares)
 {
-    members found;
-    const size_t count = find(object, found);
-    *tracked = 0;
-    if (count == 0)
-        return false;
-    /* A pass that starts over looks again. */
-    if (hf_foreign_lives_in(object->map) || !hf_serving_pin(object))
-        return true;
-    for (size_t i = 0; i < count; i++) {
-        const bool is_tracked = *tracked == 0 && denies(found[i]);
+    unsigned tracked = 0;
+    if (members->count == 0 || !hf_serving_pin(object))
+        return 0;
+    for (size_t i = 0; i < members->count; i++) {
+        const bool is_tracked = tracked == 0 && denies(members->found[i]);
         const unsigned recorded = is_tracked ? hf_tracking_number(object->map) : 0;
-        const unsigned number = publish(object, found[i], recorded, count > 1);
+        const unsigned number =
+            publish(object, members->found[i], recorded, shares || members->count > 1);
         if (is_tracked)
-            *tracked = number;
+            tracked = number;
     }
     if (hf_serving(object) != HF_SERVES_PROCESS)
         hf_asking_begin();
-    return true;
+    return tracked;
 }

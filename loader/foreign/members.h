@@ -7,15 +7,30 @@
 #define HOMEFREE_LOADER_FOREIGN_MEMBERS_H
 
 #include "alloc/base/dynlink.h"
+#include "include/allocator_registry.h"
+#include "loader/foreign/known_allocators.h"
+
+enum { HF_MEMBERS_MAX = 16 };
+
+/* The members of an object. What a note leads to is believed only if it lies in the object's
+ * segments. */
+struct hf_members {
+    const struct allocator_registry *found[HF_MEMBERS_MAX];
+    size_t count;
+    /* The known allocators that they are by their names. One with a name of its own may be any:
+     * then nothing else of the object is known by a search. */
+    bool known[HF_ALLOCATOR_COUNT];
+    bool unnamed;
+};
+void hf_members_find(const struct hf_object *object, struct hf_members *out);
 
 /*
- * Publishes the members of an object as foreign allocators, once, and pins the object. What a note
- * leads to is believed only if it lies in the object's segments.
+ * Publishes them as foreign allocators, once, and pins the object. shares: it holds others, too.
  *
- * Result: whether the object has members, so that nothing about it need be guessed. `*tracked` is
- * the number under which its mappings must be recorded, because a member does not know all of its
- * blocks; 0: none.
+ * Result: the number under which the object's mappings must be recorded, because a member does not
+ * know all of its blocks; 0: none.
  */
-bool hf_members_look(const struct hf_object *object, unsigned *tracked);
+unsigned hf_members_publish(const struct hf_object *object, const struct hf_members *members,
+                            bool shares);
 
 #endif

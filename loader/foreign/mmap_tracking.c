@@ -209,11 +209,14 @@ static void give_back(struct candidate *candidate)
 
 static int decide(struct candidate *candidate);
 
-void hf_tracking_candidate(const struct link_map *map, unsigned number)
+void hf_tracking_candidate(const struct link_map *map, unsigned number,
+                           const bool known[HF_ALLOCATOR_COUNT])
 {
     bool named[HF_ALLOCATOR_COUNT] = {false};
     if (number == 0)
         hf_tracking_search(map, named);
+    for (int i = 0; i < HF_ALLOCATOR_COUNT; i++)
+        named[i] = named[i] && !known[i];
     while (atomic_exchange(&inserting, true))
         sched_yield();
     struct candidate *candidate = candidate_of(map);

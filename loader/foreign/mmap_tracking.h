@@ -26,9 +26,10 @@
 
 /* ---- for routing passes ---- */
 
-/* Registers a candidate. `number`: the foreign allocator found in it, or 0 if none is known yet.
- * Called under the loader's lock. */
-void hf_tracking_candidate(const struct link_map *map, unsigned number);
+/* Registers a candidate. `number`: the foreign allocator found in it, or 0 if its strings shall
+ * tell; those of allocators in `known` are passed over. Called under the loader's lock. */
+void hf_tracking_candidate(const struct link_map *map, unsigned number,
+                           const bool known[HF_ALLOCATOR_COUNT]);
 
 /* Returns whether a pass has examined the object; a pass that starts over skips it. */
 bool hf_tracking_is_candidate(const struct link_map *map);

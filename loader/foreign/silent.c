@@ -31,7 +31,11 @@ bool hf_silent_publish(unsigned number, const struct link_map *map, const bool f
         return false;
     names[length] = '\0';
     struct hf_foreign_allocator allocator = {
-        .name = hf_keep_name(names), .object = hf_keep_name(hf_dynlink_name(map)), .map = map};
+        .name = hf_keep_name(names),
+        .object = hf_keep_name(hf_dynlink_name(map)),
+        .map = map,
+        .shares = hf_foreign_lives_in(map), /* members of the registry */
+    };
     hf_foreign_publish(number, &allocator);
     return true;
 }

@@ -131,21 +131,12 @@ static bool read_numbers(const struct hf_image *image, const struct hf_elf *elf,
     return true;
 }
 
-/* The known allocator that a member's name is; HF_ALLOCATOR_COUNT if it has a name of its own. */
-static enum hf_allocator known_by(const char *name)
-{
-    enum hf_allocator known = 0;
-    while (known < HF_ALLOCATOR_COUNT && strcmp(hf_allocator_name(known), name) != 0)
-        known++;
-    return known;
-}
-
 /* A member is the known allocator of its name. One with a name of its own may be any of those that
  * the file contains. */
 static void mark_published(struct hf_inspection *inspection)
 {
     for (size_t i = 0; i < inspection->members_count; i++) {
-        const enum hf_allocator known = known_by(inspection->members[i].name);
+        const enum hf_allocator known = hf_allocator_named(inspection->members[i].name);
         for (size_t j = 0; j < inspection->allocators_count; j++)
             if (known == HF_ALLOCATOR_COUNT || known == inspection->allocators[j].allocator)
                 inspection->allocators[j].published = true;

@@ -97,6 +97,47 @@ libc.free(block)
 print("home")
 """
 
+# An allocator without a note, in a member's object.
+OTHER = """
+#include <stddef.h>
+#include <sys/mman.h>
+
+#pragma GCC visibility push(hidden)
+static int freed;
+
+void *rpmalloc(size_t size)
+{
+    void *at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return at != MAP_FAILED ? at : NULL; /* no jump to mmap: it would have another caller */
+}
+
+void rpfree(void *block)
+{
+    freed += block != NULL;
+}
+#pragma GCC visibility pop
+
+void *other(void) { return rpmalloc(4096); }
+int others(void) { return freed; }
+const char *says(void) { return "mimalloc: warning: "; }
+"""
+
+TWO = """
+module, member = load(sys.argv[2])
+module.other.restype = P
+for free in (libc.free, homefree.hf_free):
+    block, other = member.allocate(100, 0), module.other()
+    assert name_of(block) == b"jemalloc", name_of(block)
+    assert name_of(other).decode() == sys.argv[3], name_of(other)
+    free(block)
+    assert member.owns(block) == 3, member.owns(block)
+    if sys.argv[3] == "rpmalloc":
+        before = module.others()
+        free(other)
+        assert module.others() == before + 1, module.others()
+print("both")
+"""
+
 NOT_READY = """
 module, member = load(sys.argv[2])
 block = member.allocate(100, 0)
@@ -215,7 +256,7 @@ class Members(unittest.TestCase):
         cls.addClassCleanup(directory.cleanup)
         cls.work = Path(directory.name)
 
-    def build(self, name, *words):
+    def build(self, name, *words, strip=("-s",)):
         made = self.work / name
         export = self.work / "export.c"
         export.write_text(
@@ -225,7 +266,7 @@ class Members(unittest.TestCase):
             "const struct allocator_registry *member(void) { return &wrong_member; }\n"
         )
         source = options.source / "tests/registry/wrong.c"
-        command = ["cc", "-O2", "-fPIC", "-shared", "-s", "-D_GNU_SOURCE", "-pthread", *words]
+        command = ["cc", "-O2", "-fPIC", "-shared", *strip, "-D_GNU_SOURCE", "-pthread", *words]
         command += [f"-I{options.source / 'include'}", str(source), str(export), "-o", str(made)]
         subprocess.run(command, check=True)
         return made
@@ -246,6 +287,20 @@ class Members(unittest.TestCase):
             with self.subTest(conf):
                 done = self.run_guest(HOME, made, conf=conf)
                 self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "home\n", ""))
+
+    def test_another_allocator_in_a_members_object(self):
+        """By its symbols, and by its strings, where a member has the name of a known allocator."""
+        other = self.work / "other.c"
+        other.write_text(OTHER)
+        for flags in "0", "ALLOCATOR_REGISTRY_DENIES_BLOCKS":
+            words = ['-DNAME="jemalloc"', f"-DMORE_FLAGS={flags}", str(other)]
+            for strip, name in ((), "rpmalloc"), (("-s",), "mimalloc"):
+                if strip and flags != "0":
+                    continue  # its strings are not looked for
+                with self.subTest(flags=flags, name=name):
+                    made = self.build("two.so", *words, strip=strip)
+                    done = self.run_guest(TWO, made, name)
+                    self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "both\n", ""))
 
     def test_a_member_beside_its_allocator(self):
         if not Path("/usr/include/mimalloc.h").exists():

@@ -38,6 +38,12 @@ enum {
 #ifndef WRONG
 #    define WRONG RIGHT
 #endif
+#ifndef NAME
+#    define NAME "wrong"
+#endif
+#ifndef MORE_FLAGS
+#    define MORE_FLAGS 0
+#endif
 #ifndef READY
 #    define READY NULL
 #endif
@@ -230,9 +236,9 @@ ALLOCATOR_REGISTRY_PUBLISH(wrong_member) = {
     WRONG == OTHER_VERSION ? 2 : ALLOCATOR_REGISTRY_VERSION,
     sizeof(struct allocator_registry),
     WRONG == LONG_NAME ? "a name that goes on and on, and then on for longer than sixty-three bytes"
-                       : "wrong",
+                       : NAME,
     NULL,
-    ALLOCATOR_REGISTRY_TELLS_FIRST | ALLOCATOR_REGISTRY_TELLS_DEAD,
+    ALLOCATOR_REGISTRY_TELLS_FIRST | ALLOCATOR_REGISTRY_TELLS_DEAD | MORE_FLAGS,
     owns,
     WRONG == OTHERS_FUNCTION ? free : free_block,
     usable_size,
