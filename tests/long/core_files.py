@@ -7,10 +7,8 @@ usage: core_files.py BUILD SECONDS [SEED]
 """
 
 import json
-import os
 import random
 import struct
-import subprocess
 import sys
 import tempfile
 import time
@@ -20,6 +18,7 @@ from pathlib import Path
 TESTS = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(TESTS / "support"), str(TESTS / "loader/doctor")]
 import cores  # noqa: E402
+import peak  # noqa: E402
 from interpreters import interpreters  # noqa: E402
 from rows import row  # noqa: E402
 
@@ -34,16 +33,8 @@ failed = right = 0
 def doctor(path):
     """(status, stdout, stderr, bytes of memory, seconds)."""
     begin = time.monotonic()
-    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        child = subprocess.Popen(
-            [HOMEFREE, "doctor", "--json", "--core", path], stdout=out, stderr=err
-        )
-        _, status, usage = os.wait4(child.pid, 0)
-        child.returncode = os.waitstatus_to_exitcode(status)
-        out.seek(0)
-        err.seek(0)
-        seconds = time.monotonic() - begin
-        return child.returncode, out.read(), err.read(), usage.ru_maxrss << 10, seconds
+    done = peak.run([HOMEFREE, "doctor", "--json", "--core", path])
+    return *done, time.monotonic() - begin
 
 
 def explain(crashes, case, by_kernel, expected):

@@ -13,7 +13,6 @@ Exit status: 0 passed, 1 failed, 77 no wheel could be had.
 
 import argparse
 import json
-import os
 import pathlib
 import subprocess
 import sys
@@ -23,6 +22,7 @@ import zipfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/support"))
+import peak  # noqa: E402
 from rows import row  # noqa: E402
 
 WINDOWS = ["win_amd64"]
@@ -106,16 +106,10 @@ class Wheels:
 
 def inspect(homefree, *words):
     """The document, and bytes at most used by a process of the command."""
-    with subprocess.Popen(
-        [homefree, "inspect", "--json", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    ) as process:
-        document = process.stdout.read()
-        said = process.stderr.read().decode()
-        _, status, used = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode not in (0, 1):
-        raise SystemExit(f"platforms: {said}")
-    return json.loads(document), used.ru_maxrss << 10
+    status, document, said, most = peak.run([homefree, "inspect", "--json", *words])
+    if status not in (0, 1):
+        raise SystemExit(f"platforms: {said.decode()}")
+    return json.loads(document), most
 
 
 def grave(document):
