@@ -34,13 +34,7 @@ def make(wheel, build, output, suffix):
         member, _ = files.pop(name + SHARED)
         member.filename = name + suffix
         files[member.filename] = member, (build / "python" / member.filename).read_bytes()
-    name = f"{wheel_file.information(files)}/WHEEL"
-    member, text = files[name]
-    text, count = re.subn(rb"(?m)^Tag: cp\d+-abi3-", f"Tag: {tags}-".encode(), text)
-    assert count, text
-    files[name] = member, text
-    path = output / re.sub(r"-cp\d+-abi3-", f"-{tags}-", wheel.name)
-    assert path.name != wheel.name, path
+    path = wheel_file.tag(output / wheel.name, files, r"cp\d+-abi3", tags)
     wheel_file.write(path, files)
     return path
 

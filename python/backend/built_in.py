@@ -18,15 +18,13 @@ _ROOT = pathlib.Path(__file__).resolve().parents[2]
 BILL = "sboms/homefree.cdx.json"
 
 
-def add(wheel, build):
-    """Writes the bill into a wheel that was built in the Meson directory `build`."""
-    members = wheel_file.read(wheel)
+def add(members, build):
+    """Adds the bill to the members of a wheel that was built in the Meson directory `build`."""
     information = wheel_file.information(members)
     name = f"{information}/{BILL}"
     like, _ = members[f"{information}/WHEEL"]
     data = json.dumps(bill(pathlib.Path(build)), indent=1).encode() + b"\n"
     members[name] = wheel_file.member(name, like), data
-    wheel_file.write(wheel, members)
 
 
 def bill(build):

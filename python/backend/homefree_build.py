@@ -21,6 +21,7 @@ import mesonpy
 import packaging.version
 import pure_wheel
 import source_archive
+import wheel_file
 from mesonpy import (
     get_requires_for_build_editable,
     get_requires_for_build_sdist,
@@ -94,8 +95,20 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
     with tempfile.TemporaryDirectory(prefix=".mesonpy-", dir=".") as build:
         build = settings.setdefault("build-dir", build)
         name = mesonpy.build_wheel(wheel_directory, settings, metadata_directory)
-        built_in.add(pathlib.Path(wheel_directory) / name, build)
-    return name
+        return _finished(pathlib.Path(wheel_directory) / name, build)
+
+
+def _finished(wheel, build):
+    """Completes a wheel that meson-python has built in a directory. Result: its name."""
+    members = wheel_file.read(wheel)
+    built_in.add(members, build)
+    wheel.unlink()
+    # meson-python takes the limited API for switched off where Meson, before 1.3, has no option for
+    # it. What the extension is compiled for is in its name.
+    if "homefree/_homefree.abi3.so" in members and "-abi3-" not in wheel.name:
+        wheel = wheel_file.tag(wheel, members, r"(cp\d+)-cp\d+", r"\1-abi3")
+    wheel_file.write(wheel, members)
+    return wheel.name
 
 
 def build_editable(wheel_directory, config_settings=None, metadata_directory=None):

@@ -7,6 +7,7 @@ State: none.
 
 import base64
 import hashlib
+import re
 import zipfile
 
 
@@ -30,6 +31,16 @@ def member(name, like):
     info.compress_type = zipfile.ZIP_DEFLATED
     info.external_attr = like.external_attr
     return info
+
+
+def tag(path, members, old, new):
+    """Puts a tag, as "cp39-abi3", in place of another, a pattern. Result: the wheel's new path."""
+    name = f"{information(members)}/WHEEL"
+    info, text = members[name]
+    text, count = re.subn(rf"(?m)^Tag: {old}-".encode(), f"Tag: {new}-".encode(), text)
+    assert count, text
+    members[name] = info, text
+    return path.with_name(re.sub(rf"-{old}-(?=[^-]+$)", f"-{new}-", path.name))
 
 
 def write(path, members):

@@ -154,6 +154,30 @@ class Content(unittest.TestCase):
     def test_one_file_serves_every_cpython(self):
         self.assertIn("-abi3-linux_", WHEEL.name)
 
+    def test_one_built_with_an_older_meson_does_too(self):
+        """Before 1.3, meson-python says that it is for one CPython."""
+        python, _, rest = WHEEL.name.split("-", 2)[2].partition("-abi3-")
+        code = (
+            "import homefree_build, pathlib, shutil, sys, wheel_file\n"
+            "wheel, made, tag, build = sys.argv[1:]\n"
+            "members = wheel_file.read(wheel)\n"
+            "path = wheel_file.tag(pathlib.Path(made) / pathlib.Path(wheel).name, members,\n"
+            "                      tag + '-abi3', tag + '-' + tag)\n"
+            "wheel_file.write(path, members)\n"
+            "print(path.name, homefree_build._finished(path, build))\n"
+        )
+        with tempfile.TemporaryDirectory() as made:
+            backend = str(SOURCE / "python/backend")
+            words = [TOOLS / "bin/python3", "-c", code, WHEEL, made, python, BUILD]
+            before, after = run(*words, cwd=SOURCE, PYTHONPATH=backend).split()
+            (file,) = pathlib.Path(made).iterdir()
+            with zipfile.ZipFile(file) as archive:
+                (name,) = [one for one in archive.namelist() if one.endswith(".dist-info/WHEEL")]
+                tags = email.message_from_bytes(archive.read(name)).get_all("Tag")
+        self.assertIn(f"-{python}-{python}-", before)
+        self.assertEqual((after, file.name), (WHEEL.name, WHEEL.name))
+        self.assertEqual(tags, [f"{python}-abi3-{rest.removesuffix('.whl')}"])
+
     def test_no_path_of_the_build_is_left(self):
         for name in self.archive.namelist():
             content = self.archive.read(name)
