@@ -3,6 +3,7 @@ same version with it; and the options that name them.
 """
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -31,7 +32,15 @@ def parse(parser):
         parser.error("no free-threaded CPython; tests/support/debian-cpython.sh 3.14t builds one")
     same = [path for path, text in interpreters() if number(text)[:2] == number(found[1])[:2]]
     options.gil = options.gil or (same[0] if same else None)
+    compile_package(options)
     return options
+
+
+def compile_package(options):
+    """As pip leaves it: with bytecode. What compiling takes would be part of each peak."""
+    package = options.package / "homefree"
+    command = [options.python, "-m", "compileall", "-q", *package.glob("*.py")]
+    subprocess.run(command, check=True, timeout=600)
 
 
 def environment(options, python, *path):
