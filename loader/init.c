@@ -41,18 +41,29 @@
 #include <homefree/interpreters.h>
 #include <stdatomic.h>
 
+/* Functions of loader/ that other instances of libhomefree call in this one. */
+static void offer_functions(struct hf_instance_functions *out)
+{
+    out->route = hf_route;
+    out->route_report = hf_route_report;
+    out->adopt = hf_adopt;
+    out->lookup_for = hf_route_lookup_for;
+    out->python_install = hf_python_install;
+    out->python_uninstall = hf_python_uninstall;
+    out->python_share = hf_python_share;
+    out->interpreters = &hf_interpreters_offered;
+    out->profile = &hf_profile_offered;
+    out->background = &hf_background_offered;
+    out->limits = &hf_limits_offered;
+}
+
 __attribute__((constructor(101))) static void start_libhomefree(void)
 {
     static atomic_flag begun = ATOMIC_FLAG_INIT;
     if (atomic_flag_test_and_set(&begun))
         return;
 
-    /* Functions that other instances of libhomefree call in this one, set before this copy can
-     * become the heap. */
-    hf_instance_offer_routing(hf_route, hf_route_report, hf_adopt, hf_route_lookup_for);
-    hf_instance_offer_python(hf_python_install, hf_python_uninstall, hf_python_share);
-    hf_instance_offer_satellites(&hf_interpreters_offered, &hf_profile_offered,
-                                 &hf_background_offered, &hf_limits_offered);
+    hf_instance_offer(offer_functions); /* before this copy can become the heap */
 
     /* All of alloc/: sealed tables, the heap, the targets of foreign pointers. */
     hf_alloc_start_stages();

@@ -69,71 +69,24 @@ bool hf_instance_started(void)
     return atomic_load_explicit(&started, memory_order_acquire);
 }
 
-void hf_instance_offer_routing(int (*route)(void),
-                               int (*report)(struct hf_route_report *, hf_route_visitor *, void *),
-                               int (*adopt)(void *handle), void *(*lookup_for)(void *original))
+void hf_instance_offer(void (*fill)(struct hf_instance_functions *out))
 {
     struct hf_seal seal;
     hf_seal_open_to_start(&seal);
-    calls.it.functions.adopt = adopt;
-    calls.it.functions.lookup_for = lookup_for;
-    calls.it.functions.route = route;
-    calls.it.functions.route_report = report;
-    hf_seal_close(&seal);
-}
-
-void hf_instance_offer_python(int (*install)(const struct hf_python_options *,
-                                             struct hf_python_state *),
-                              int (*uninstall)(void),
-                              int (*share)(const void *, struct hf_release **))
-{
-    struct hf_seal seal;
-    hf_seal_open_to_start(&seal);
-    calls.it.functions.python_install = install;
-    calls.it.functions.python_uninstall = uninstall;
-    calls.it.functions.python_share = share;
-    hf_seal_close(&seal);
-}
-
-void hf_instance_offer_satellites(const struct hf_interpreters_functions *interpreters,
-                                  const struct hf_profile_functions *profile,
-                                  const struct hf_background_functions *background,
-                                  const struct hf_limits_functions *limits)
-{
-    struct hf_seal seal;
-    hf_seal_open_to_start(&seal);
-    calls.it.functions.interpreters = interpreters;
-    calls.it.functions.profile = profile;
-    calls.it.functions.background = background;
-    calls.it.functions.limits = limits;
+    fill(&calls.it.functions);
     hf_seal_close(&seal);
 }
 
 /* ---- what the copy becomes ---- */
 
-void hf_instance_become_heap(const struct hf_instance_functions *functions)
+void hf_instance_become_heap(void)
 {
     struct hf_seal seal;
-    struct hf_instance_functions *own = &calls.it.functions;
+    const struct hf_heap_functions *heap = &calls.it.functions.heap;
     hf_seal_open_to_start(&seal);
-    own->heap = functions->heap;
-    own->owner_of = functions->owner_of;
-    own->stats = functions->stats;
-    own->release_make = functions->release_make;
-    own->release_make_space = functions->release_make_space;
-    own->spaces = functions->spaces;
-    own->foreign = functions->foreign;
-    own->watch_begin = functions->watch_begin;
-    own->fail_at = functions->fail_at;
-    own->fail_count = functions->fail_count;
-    own->fail_end = functions->fail_end;
-    own->heaps = functions->heaps;
-    own->trim = functions->trim;
-    own->publish = hf_region_publish;
-    own->check_freed = functions->check_freed;
-    record.it.free = functions->heap.free;
-    record.it.realloc = functions->heap.realloc;
-    record.it.usable_size = functions->heap.usable_size;
+    record.it.free = heap->free;
+    record.it.realloc = heap->realloc;
+    record.it.usable_size = heap->usable_size;
     record.it.region_base = hf_region.base;
     record.it.region_size = hf_region.limit;
     record.it.state = HF_INSTANCE_HEAP;

@@ -107,34 +107,40 @@ const struct hf_instance_functions *hf_instance_forward(void);
 /* Whether this copy has started. Any thread. */
 bool hf_instance_started(void);
 
+/* The same at any time: starts this copy. */
+static inline const struct hf_instance_functions *hf_instance_other(void)
+{
+    if (HF_UNLIKELY(!hf_instance_started()))
+        hf_heap_start();
+    return hf_instance_forward();
+}
+
+/* Begins an exported function: in a copy that is not the heap, returns what the heap's copy answers;
+ * -ENOTSUP if that one is older and has no such function. */
+#define HF_INSTANCE_FORWARD(function, ...)                                                  \
+    do {                                                                                    \
+        const struct hf_instance_functions *other = hf_instance_other();                    \
+        if (other != NULL)                                                                  \
+            return other->function != NULL ? other->function(__VA_ARGS__) : -ENOTSUP; \
+    } while (0)
+
 /* The incompatible heap, in a copy that cannot forward to it; otherwise NULL. */
 const struct hf_instance *hf_instance_incompatible(void);
 
 /* This copy's own record; the exported name may resolve to another copy's. */
 const struct hf_instance *hf_instance_own(void);
 
+/* Before this copy starts: calls fill() with the functions that other copies will call. */
+void hf_instance_offer(void (*fill)(struct hf_instance_functions *out));
+
 /*
  * For start/start.c: turns this copy into the heap or a forwarder; hf_instance_publish() then marks
- * it as started. The heap's region must be reserved. The heap offers other copies `functions`, and
- * those that loader/ offers below. A forwarder calls the functions of `heap`, or `instead` if
- * `heap` is incompatible.
+ * it as started. The heap's region must be reserved, and all functions be offered. A forwarder calls
+ * the functions of `heap`, or `instead` if `heap` is incompatible.
  */
-void hf_instance_become_heap(const struct hf_instance_functions *functions);
+void hf_instance_become_heap(void);
 void hf_instance_become_forwarder(const struct hf_instance *heap,
                                   const struct hf_instance_functions *instead);
 void hf_instance_publish(void);
-
-/* loader/ registers its functions from its constructor, before this copy starts. */
-void hf_instance_offer_routing(int (*route)(void),
-                               int (*report)(struct hf_route_report *, hf_route_visitor *, void *),
-                               int (*adopt)(void *handle), void *(*lookup_for)(void *original));
-void hf_instance_offer_python(int (*install)(const struct hf_python_options *,
-                                             struct hf_python_state *),
-                              int (*uninstall)(void),
-                              int (*share)(const void *, struct hf_release **));
-void hf_instance_offer_satellites(const struct hf_interpreters_functions *interpreters,
-                                  const struct hf_profile_functions *profile,
-                                  const struct hf_background_functions *background,
-                                  const struct hf_limits_functions *limits);
 
 #endif

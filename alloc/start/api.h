@@ -8,7 +8,7 @@
 
 #include "alloc/heap/instance.h"
 
-/* Functions that other copies call in this one; excludes loader/'s. */
-extern const struct hf_instance_functions hf_api_functions __attribute__((visibility("hidden")));
+/* Fills in the functions that other copies call in this one; excludes loader/'s. */
+void hf_api_offer(struct hf_instance_functions *out);
 
 #endif

@@ -10,9 +10,7 @@
 /* NULL if there are no heaps of one's own. */
 static const struct hf_heaps_functions *heaps(void)
 {
-    if (HF_UNLIKELY(!hf_instance_started()))
-        hf_heap_start();
-    const struct hf_instance_functions *other = hf_instance_forward();
+    const struct hf_instance_functions *other = hf_instance_other();
     return other != NULL ? other->heaps != NULL ? other->heaps() : NULL : hf_heaps();
 }
 

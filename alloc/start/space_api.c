@@ -14,9 +14,7 @@
  * spaces. */
 static const struct hf_space_functions *spaces(void)
 {
-    if (HF_UNLIKELY(!hf_instance_started()))
-        hf_heap_start();
-    const struct hf_instance_functions *other = hf_instance_forward();
+    const struct hf_instance_functions *other = hf_instance_other();
     return HF_LIKELY(other == NULL) ? &hf_spaces_here : other->spaces;
 }
 

@@ -73,39 +73,10 @@ static size_t either_usable_size(const void *ptr)
                                 : hf_libc()->usable_size((void *)(uintptr_t)ptr);
 }
 
-static int no_owner_of(const void *ptr, struct hf_owner *out)
-{
-    (void)ptr;
-    (void)out;
-    return -ENOTSUP;
-}
-
-static int no_stats(struct hf_stats *out)
-{
-    (void)out;
-    return -ENOTSUP;
-}
-
-static int no_route(void)
-{
-    return -ENOTSUP;
-}
-
-static int no_route_report(struct hf_route_report *out, hf_route_visitor *visit, void *context)
-{
-    (void)out;
-    (void)visit;
-    (void)context;
-    return -ENOTSUP;
-}
-
+/* It has nothing else. */
 static const struct hf_instance_functions without_heap = {
     .heap = {libc_malloc, libc_calloc, either_realloc, libc_aligned, either_free,
              either_usable_size},
-    .owner_of = no_owner_of,
-    .stats = no_stats,
-    .route = no_route,
-    .route_report = no_route_report,
 };
 
 static void warn_incompatible(const struct link_map *where)
@@ -177,7 +148,8 @@ static void become_heap(void)
         fail("fatal: no memory to start the heap; raise the limits on memory, on data (ulimit -d), "
              "on address space (ulimit -v) and on mappings (vm.max_map_count)");
     (void)hf_fork_handlers_register(true);
-    hf_instance_become_heap(&hf_api_functions);
+    hf_instance_offer(hf_api_offer);
+    hf_instance_become_heap();
 }
 
 static void become_forwarder(const struct hf_instance *heap, const struct link_map *where)

@@ -279,10 +279,7 @@ static void run(void *context)
 
 int hf_adopt(void *handle)
 {
-    hf_heap_start();
-    const struct hf_instance_functions *other = hf_instance_forward();
-    if (other != NULL)
-        return other->adopt != NULL ? other->adopt(handle) : -ENOTSUP;
+    HF_INSTANCE_FORWARD(adopt, handle);
     if (handle == NULL)
         return -EINVAL;
     if (!hf_options.route)

@@ -143,18 +143,12 @@ bool hf_host_meet(const struct hf_object *object, struct hf_mapping_host *out)
 
 int hf_python_install(const struct hf_python_options *options, struct hf_python_state *out)
 {
-    hf_heap_start();
-    const struct hf_instance_functions *other = hf_instance_forward();
-    if (other == NULL)
-        return install(options, out);
-    return other->python_install != NULL ? other->python_install(options, out) : -ENOTSUP;
+    HF_INSTANCE_FORWARD(python_install, options, out);
+    return install(options, out);
 }
 
 int hf_python_uninstall(void)
 {
-    hf_heap_start();
-    const struct hf_instance_functions *other = hf_instance_forward();
-    if (other == NULL)
-        return uninstall();
-    return other->python_uninstall != NULL ? other->python_uninstall() : -ENOTSUP;
+    HF_INSTANCE_FORWARD(python_uninstall);
+    return uninstall();
 }

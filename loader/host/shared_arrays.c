@@ -64,9 +64,6 @@ static int share(const void *object, struct hf_release **out)
 
 int hf_python_share(const void *array, struct hf_release **out)
 {
-    hf_heap_start();
-    const struct hf_instance_functions *other = hf_instance_forward();
-    if (other == NULL)
-        return share(array, out);
-    return other->python_share != NULL ? other->python_share(array, out) : -ENOTSUP;
+    HF_INSTANCE_FORWARD(python_share, array, out);
+    return share(array, out);
 }

@@ -299,10 +299,7 @@ static void pass(void *context)
 
 int hf_route(void)
 {
-    hf_heap_start();
-    const struct hf_instance_functions *other = hf_instance_forward();
-    if (other != NULL)
-        return other->route != NULL ? other->route() : -ENOTSUP;
+    HF_INSTANCE_FORWARD(route);
     if (!hf_options.route)
         return -EPERM;
     if (!ready)

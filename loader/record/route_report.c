@@ -155,10 +155,7 @@ int hf_route_report(struct hf_route_report *out, hf_route_visitor *visit, void *
 {
     if (out != NULL && out->size <= sizeof(size_t))
         return -EINVAL;
-    hf_heap_start();
-    const struct hf_instance_functions *other = hf_instance_forward();
-    if (other != NULL)
-        return other->route_report != NULL ? other->route_report(out, visit, context) : -ENOTSUP;
+    HF_INSTANCE_FORWARD(route_report, out, visit, context);
     struct telling telling = {.visit = visit, .context = context};
     int result = hf_loader_lock_run(report, &telling);
     if (result == 0 && out != NULL)

@@ -38,9 +38,7 @@ static union {
 /* The heap's instance's functions; NULL: there are none. */
 static const struct hf_background_functions *functions(void)
 {
-    if (HF_UNLIKELY(!hf_instance_started()))
-        hf_heap_start();
-    const struct hf_instance_functions *other = hf_instance_forward();
+    const struct hf_instance_functions *other = hf_instance_other();
     return other == NULL ? hf_satellite_functions(&place.satellite) : other->background;
 }
 

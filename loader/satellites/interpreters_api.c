@@ -172,9 +172,7 @@ static const struct hf_interpreters_core core_functions = {
 static const struct hf_interpreters_functions *functions(void)
 {
     static const struct hf_interpreters_functions none;
-    if (HF_UNLIKELY(!hf_instance_started()))
-        hf_heap_start();
-    const struct hf_instance_functions *other = hf_instance_forward();
+    const struct hf_instance_functions *other = hf_instance_other();
     const struct hf_interpreters_functions *found =
         HF_LIKELY(other == NULL) ? hf_satellite_functions(&state.it.satellite)
                                  : other->interpreters;

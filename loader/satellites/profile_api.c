@@ -31,9 +31,7 @@ const struct hf_live_profile hf_profile_live = {
 
 static bool is_elsewhere(const struct hf_profile_functions **functions)
 {
-    if (HF_UNLIKELY(!hf_instance_started()))
-        hf_heap_start();
-    const struct hf_instance_functions *other = hf_instance_forward();
+    const struct hf_instance_functions *other = hf_instance_other();
     *functions = other != NULL ? other->profile : hf_satellite_functions(&place.satellite);
     return other != NULL;
 }

@@ -28,6 +28,7 @@ struct copy {
     bool (*owns)(const void *);
     int (*owner_of)(const void *, struct hf_owner *);
     int (*stats)(struct hf_stats *);
+    int (*stats_of_others)(hf_other_stats_visitor *, void *);
     int (*route)(void);
     int (*release_new)(struct hf_release **, void *, void (*)(void *), const char *);
     void (*release_drop)(struct hf_release *);
@@ -65,6 +66,7 @@ static inline struct copy copy_of(void *handle)
         {"hf_owns", &copy.owns},
         {"hf_owner_of", &copy.owner_of},
         {"hf_stats", &copy.stats},
+        {"hf_stats_of_others", &copy.stats_of_others},
         {"hf_route", &copy.route},
         {"hf_region_range", &copy.range},
         {"hf_release_new", &copy.release_new},

@@ -157,6 +157,22 @@ static void fail_through_both(void *unused)
 
 CALL_TEST(calls_fail_through_all_copies, fail_through_both, NULL)
 
+static void see_other(const struct hf_other_stats *stats, void *context)
+{
+    (void)stats;
+    (void)context;
+}
+
+static void others_through_both(void *unused)
+{
+    (void)unused;
+    struct copy first = copy_open(paths[0]), second = copy_open(paths[1]);
+    must(first.stats_of_others(see_other, NULL) == 0);
+    must(second.stats_of_others(see_other, NULL) == 0);
+}
+
+CALL_TEST(any_copy_asks_other_allocators, others_through_both, NULL)
+
 static void own_heaps(void *unused)
 {
     (void)unused;
@@ -213,7 +229,7 @@ int main(int count, char **arguments)
     TAKE_ARGUMENTS(&paths[0], &paths[1], &paths[2]);
     return RUN_SUITE(one_heap_in_any_order, libcs_pointers_go_home_through_each,
                      what_lies_beyond_the_region_is_nobodys, threads_use_either,
-                     a_watch_sees_all_copies, calls_fail_through_all_copies,
-                     heaps_of_ones_own_are_made_through_each, one_heap_is_trimmed_through_each,
-                     a_double_free_across_copies_is_found);
+                     a_watch_sees_all_copies, any_copy_asks_other_allocators,
+                     calls_fail_through_all_copies, heaps_of_ones_own_are_made_through_each,
+                     one_heap_is_trimmed_through_each, a_double_free_across_copies_is_found);
 }
