@@ -24,23 +24,11 @@
 #include <sys/stat.h>
 
 static const struct hf_adopt_core core_functions = {
-    .malloc = hf_malloc,
-    .free = hf_free,
-    .strdup = hf_strdup,
-    .dlopen = dlopen,
-    .heap_start = hf_heap_start,
     .options = &hf_options,
-    .options_adopt = hf_options_adopt,
-    .program_serves = hf_program_serves,
-    .loader_lock_run = hf_loader_lock_run,
-    .route_new_objects = hf_route_new_objects,
-    .adopted_loaded = hf_adopted_loaded,
-    .adopted_copy_of = hf_adopted_copy_of,
-    .finding_is_loaded = hf_finding_is_loaded,
-    .guards_add = hf_guards_add,
-    .guards_done = hf_guards_done,
-    .guards_has = hf_guards_has,
     .adopted_elsewhere = hf_adopted_elsewhere,
+#define HF_CORE_GIVES(result, name, parameters, arguments) .name = name,
+#define HF_CORE_DOES(name, parameters, arguments)          .name = name,
+#include "loader/satellites/adopt_tables.def"
 };
 static union {
     struct hf_satellite satellite;

@@ -13,23 +13,11 @@
 
 /* The core's functions. */
 struct hf_adopt_core {
-    void *(*malloc)(size_t size);
-    void (*free)(void *ptr);
-    char *(*strdup)(const char *text);
-    void *(*dlopen)(const char *file, int mode); /* libc's, whatever routing has changed */
-    void (*heap_start)(void);
     const struct hf_options *options;
-    bool (*options_adopt)(const struct hf_options *options, const char *path);
-    bool (*program_serves)(void);
-    int (*loader_lock_run)(void (*run)(void *context), void *context);
-    void (*route_new_objects)(void);
-    const struct hf_adopted_note *(*adopted_loaded)(const struct link_map *map);
-    bool (*adopted_copy_of)(const char *file, char copy[PATH_MAX]);
-    bool (*finding_is_loaded)(const struct link_map *map, struct hf_elf *elf);
-    bool (*guards_add)(const struct link_map *map, const void *start, const void *end);
-    void (*guards_done)(const struct link_map *map);
-    bool (*guards_has)(const struct link_map *map);
     bool (*adopted_elsewhere)(const void *block); /* copies refer to it */
+#define HF_CORE_GIVES(result, name, parameters, arguments) result(*name) parameters;
+#define HF_CORE_DOES(name, parameters, arguments)          void(*name) parameters;
+#include "loader/satellites/adopt_tables.def"
 };
 
 /* Who outlives an interpreter and may use its memory: an object's path, and why. */

@@ -144,20 +144,9 @@ static union {
 } state HF_SEALED = {.it.satellite = {.name = "interpreters", .core = &core_functions}};
 
 static const struct hf_interpreters_core core_functions = {
-    .malloc = hf_malloc,
-    .calloc = hf_calloc,
-    .realloc = hf_realloc,
-    .free = hf_free,
-    .cpython = hf_cpython,
-    .cpython_find = hf_cpython_find,
-    .cpython_interpreters = hf_cpython_interpreters,
-    .cpython_attached = hf_cpython_attached,
-    .python_install = hf_python_install,
-    .python_share = hf_python_share,
-    .release_new_attempt = hf_release_new_attempt,
-    .release_take = hf_release_take,
-    .release_drop = hf_release_drop,
-    .search_place = hf_doctor_search_place,
+#define HF_CORE_GIVES(result, name, parameters, arguments) .name = name,
+#define HF_CORE_DOES(name, parameters, arguments)          .name = name,
+#include "loader/satellites/interpreters_tables.def"
     .begins = interpreter_begins,
     .begun = interpreter_begun,
     .limit = set_limit,
@@ -202,6 +191,20 @@ static const struct hf_interpreters_functions *opened(char *why, size_t size)
 /* What is done with what there is: without a satellite there is nothing. */
 #define FORWARD(function, otherwise, arguments) CALL(functions(), function, otherwise, arguments)
 
+#define HF_FORWARDS(result, member, name, parameters, arguments, otherwise) \
+    result name parameters                                                  \
+    {                                                                       \
+        FORWARD(member, otherwise, arguments);                              \
+    }
+#define HF_FORWARDS_VOID(member, name, parameters, arguments)     \
+    void name parameters                                          \
+    {                                                             \
+        const struct hf_interpreters_functions *to = functions(); \
+        if (to->member != NULL)                                   \
+            to->member arguments;                                 \
+    }
+#include "loader/satellites/interpreters_tables.def"
+
 int hf_interpreters_engine(char *why, size_t size)
 {
     CALL(opened(why, size), engine, -ENOTSUP, (why, size));
@@ -211,27 +214,6 @@ int hf_interpreters_start(struct hf_interpreters **out,
                           const struct hf_interpreters_options *options, char *why, size_t why_size)
 {
     CALL(opened(why, why_size), start, -ENOTSUP, (out, options, why, why_size));
-}
-
-unsigned hf_interpreters_count(const struct hf_interpreters *group)
-{
-    FORWARD(count, 0, (group));
-}
-
-int hf_interpreters_stats(struct hf_interpreters *group, unsigned index,
-                          struct hf_interpreter_stats *out)
-{
-    FORWARD(stats, -EINVAL, (group, index, out));
-}
-
-int hf_interpreters_end(struct hf_interpreters *group, int timeout_ms)
-{
-    FORWARD(end, -EINVAL, (group, timeout_ms));
-}
-
-int hf_interpreters_finish(int timeout_ms)
-{
-    FORWARD(finish, 0, (timeout_ms));
 }
 
 static int no_totals(struct hf_interpreters_counts *out)
@@ -326,39 +308,6 @@ int hf_interpreters_left(int64_t interpreter, bool give_back, struct hf_interpre
     return left_here(interpreter, give_back, out);
 }
 
-int hf_session_begin(struct hf_session **out, struct hf_interpreters *group, int index,
-                     int timeout_ms)
-{
-    FORWARD(begin, -EINVAL, (out, group, index, timeout_ms));
-}
-
-unsigned hf_session_index(const struct hf_session *session)
-{
-    FORWARD(session_index, 0, (session));
-}
-
-int hf_session_name(struct hf_session *session, const char *name)
-{
-    FORWARD(session_name, -EINVAL, (session, name));
-}
-
-int hf_session_attach(struct hf_session *session)
-{
-    FORWARD(attach, -EINVAL, (session));
-}
-
-int hf_session_detach(struct hf_session *session)
-{
-    FORWARD(detach, -EINVAL, (session));
-}
-
-void hf_session_end(struct hf_session *session)
-{
-    const struct hf_interpreters_functions *to = functions();
-    if (to->session_end != NULL)
-        to->session_end(session);
-}
-
 int hf_interpreters_post(int64_t interpreter, void (*run)(void *argument), void *argument)
 {
     CALL(opened(NULL, 0), post, -ENOTSUP, (interpreter, run, argument));
@@ -367,13 +316,6 @@ int hf_interpreters_post(int64_t interpreter, void (*run)(void *argument), void 
 int hf_interpreters_hold(int64_t interpreter)
 {
     CALL(opened(NULL, 0), hold, -ENOTSUP, (interpreter));
-}
-
-void hf_interpreters_unhold(int64_t interpreter)
-{
-    const struct hf_interpreters_functions *to = functions();
-    if (to->unhold != NULL)
-        to->unhold(interpreter);
 }
 
 static int64_t current_here(void)
@@ -393,97 +335,11 @@ int64_t hf_interpreter_current(void)
     return current_here();
 }
 
-void hf_value_clear(struct hf_value *value)
-{
-    const struct hf_interpreters_functions *to = functions();
-    if (to->value_clear != NULL)
-        to->value_clear(value);
-}
-
-int hf_session_run(struct hf_session *session, const char *source, struct hf_value *error)
-{
-    FORWARD(run, -EINVAL, (session, source, error));
-}
-
-int hf_session_call(struct hf_session *session, const char *function,
-                    const struct hf_value *arguments, size_t count_of, struct hf_value *result)
-{
-    FORWARD(call, -EINVAL, (session, function, arguments, count_of, result));
-}
-
-int hf_interpreters_call(struct hf_interpreters *group, const char *function,
-                         const struct hf_value *arguments, size_t count_of, struct hf_value *result)
-{
-    FORWARD(call_any, -EINVAL, (group, function, arguments, count_of, result));
-}
-
-int hf_replica_new(struct hf_replica **out, struct hf_interpreters *group, const char *maker,
-                   const struct hf_value *arguments, size_t count_of, struct hf_value *error)
-{
-    FORWARD(replica_new, -EINVAL, (out, group, maker, arguments, count_of, error));
-}
-
-int hf_replica_from_package(struct hf_replica **out, struct hf_interpreters *group,
-                            const char *path, const char *package, const char *name,
-                            struct hf_value *error)
-{
-    FORWARD(replica_from_package, -EINVAL, (out, group, path, package, name, error));
-}
-
-int hf_replica_from_pickle(struct hf_replica **out, struct hf_interpreters *group,
-                           const struct hf_value *pickle, struct hf_value *error)
-{
-    FORWARD(replica_from_pickle, -EINVAL, (out, group, pickle, error));
-}
-
-int hf_replica_call(struct hf_replica *replica, const char *method,
-                    const struct hf_value *arguments, size_t count_of, struct hf_value *result)
-{
-    FORWARD(replica_call, -EINVAL, (replica, method, arguments, count_of, result));
-}
-
-void hf_replica_drop(struct hf_replica *replica)
-{
-    const struct hf_interpreters_functions *to = functions();
-    if (to->replica_drop != NULL)
-        to->replica_drop(replica);
-}
-
 /* ---- the start ---- */
 
 const struct hf_interpreters_functions hf_interpreters_offered = {
-    .engine = hf_interpreters_engine,
-    .start = hf_interpreters_start,
-    .count = hf_interpreters_count,
-    .stats = hf_interpreters_stats,
-    .end = hf_interpreters_end,
-    .finish = hf_interpreters_finish,
-    .totals = hf_interpreters_totals,
-    .keep = hf_interpreters_keep,
-    .left = hf_interpreters_left,
-    .begin = hf_session_begin,
-    .session_index = hf_session_index,
-    .session_name = hf_session_name,
-    .attach = hf_session_attach,
-    .detach = hf_session_detach,
-    .session_end = hf_session_end,
-    .post = hf_interpreters_post,
-    .hold = hf_interpreters_hold,
-    .unhold = hf_interpreters_unhold,
-    .current = hf_interpreter_current,
-    .value_clear = hf_value_clear,
-    .run = hf_session_run,
-    .call = hf_session_call,
-    .call_any = hf_interpreters_call,
-    .replica_new = hf_replica_new,
-    .replica_from_package = hf_replica_from_package,
-    .replica_from_pickle = hf_replica_from_pickle,
-    .replica_call = hf_replica_call,
-    .replica_drop = hf_replica_drop,
-    .memory = hf_interpreters_memory,
-    .limit = hf_interpreters_limit,
-    .limit_object = hf_interpreters_limit_object,
-    .leaks = hf_interpreters_leaks,
+#define HF_FUNCTION(result, member, name, parameters) .member = name,
+#include "loader/satellites/interpreters_tables.def"
 };
 
 void hf_interpreters_observe(const struct hf_interpreters_observer *observer)

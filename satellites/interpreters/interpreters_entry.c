@@ -69,7 +69,7 @@ static int memory(hf_interpreter_memory_visitor *visit, void *context)
     if (visit == NULL)
         return -EINVAL;
     size_t count = hf_registry_list(NULL, 0);
-    struct hf_interpreter_memory *rows = hf_core()->calloc(count, sizeof *rows);
+    struct hf_interpreter_memory *rows = hf_calloc(count, sizeof *rows);
     if (rows == NULL)
         return -ENOMEM;
     const size_t now = hf_registry_list(rows, count);
@@ -77,7 +77,7 @@ static int memory(hf_interpreter_memory_visitor *visit, void *context)
     int result = hf_core()->measure(rows, count) ? 0 : -ENOMEM;
     for (size_t i = 0; i < count && result == 0; i++)
         result = visit(context, &rows[i]);
-    hf_core()->free(rows);
+    hf_free(rows);
     return result;
 }
 
