@@ -2,7 +2,7 @@
 /*
  * Sites of interpreters: the number of a block that a module allocated while its thread worked in
  * an interpreter stands for the site and for that interpreter, so that it is known what is left
- * when the interpreter has ended (interpreter_leaks.h). Only looked for with `--leaks`; without,
+ * when the interpreter has ended (leaks.h). Only looked for with `--leaks`; without,
  * no thread moves, and nothing here costs anything but a load for calls that are new.
  *
  * Owns the table of these numbers, which are never used twice. Any thread; takes the records' lock

@@ -9,7 +9,7 @@
  */
 #include "alloc/base/dynlink.h"
 #include "alloc/diagnose/findings.h"
-#include "alloc/diagnose/interpreter_leaks.h"
+#include "alloc/diagnose/leaks.h"
 #include "alloc/diagnose/interpreter_sites.h"
 #include "loader/diagnose/guarded_frames.h"
 #include "loader/diagnose/python_domains.h"
