@@ -29,26 +29,16 @@ static void drop(PyObject *capsule)
     drop_watch(PyCapsule_GetPointer(capsule, CAPSULE));
 }
 
-static PyObject *failed(int error)
-{
-    switch (error) {
-    case -ENOSPC:
-        return PyErr_Format(PyExc_RuntimeError,
-                            "homefree.check: %d watches are open; end one of them first",
-                            HF_WATCHES_MAX);
-    case -ENOTSUP:
-        PyErr_SetString(
-            PyExc_RuntimeError,
-            "homefree.check: another libhomefree in this process is the heap, and it is "
-            "too old to have watches; install one version of homefree for both");
-        return NULL;
-    case -ENOMEM:
-        return PyErr_NoMemory();
-    default:
-        errno = -error;
-        return PyErr_SetFromErrno(PyExc_OSError);
-    }
-}
+#define TEXT(number)      #number
+#define TEXT_OF(constant) TEXT(constant)
+
+static const struct homefree_remedy remedies[] = {
+    {-ENOSPC, "homefree.check: " TEXT_OF(HF_WATCHES_MAX) " watches are open; end one of them first"},
+    {-ENOTSUP, "homefree.check: another libhomefree in this process is the heap, and it is too old to "
+               "have watches; install one version of homefree for both"},
+    {-ENOMEM, NULL},
+    {0, NULL},
+};
 
 static PyObject *watch_begin(PyObject *module, PyObject *capacity)
 {
@@ -62,7 +52,7 @@ static PyObject *watch_begin(PyObject *module, PyObject *capacity)
     error = hf_watch_begin(&watch, count);
     Py_END_ALLOW_THREADS
     if (error != 0)
-        return failed(error);
+        return homefree_failed(error, remedies);
     PyObject *capsule = PyCapsule_New(watch, CAPSULE, drop);
     if (capsule == NULL)
         drop_watch(watch);
@@ -81,39 +71,24 @@ static PyObject *watch_end(PyObject *module, PyObject *capsule)
     Py_RETURN_NONE;
 }
 
-/* The crossings that the visitor collected. It is called without the GIL, so it cannot create
- * Python objects. */
-struct seen {
-    struct hf_crossing *crossings;
-    size_t count, capacity;
-    int failed;
-};
-
+/* Visitors are called without the GIL, so they cannot create Python objects. */
 static void visit(const struct hf_crossing *crossing, void *context)
 {
-    struct seen *seen = context;
-    struct hf_crossing *crossings =
-        homefree_grown(seen->crossings, &seen->capacity, seen->count, sizeof *crossings);
-    if (crossings == NULL) {
-        seen->failed = 1;
-        return;
-    }
-    seen->crossings = crossings;
-    crossings[seen->count++] = *crossing;
+    homefree_rows_add(context, crossing, sizeof *crossing);
 }
 
-static PyObject *crossings_of(const struct seen *seen)
+static PyObject *crossings_of(const struct homefree_rows *seen)
 {
+    const struct hf_crossing *crossings = seen->items;
     PyObject *list = PyList_New(0);
     for (size_t i = 0; list != NULL && i < seen->count; i++) {
-        const struct hf_crossing *crossing = &seen->crossings[i];
+        const struct hf_crossing *crossing = &crossings[i];
         PyObject *entry =
             Py_BuildValue("(NNKK)", PyUnicode_DecodeFSDefault(crossing->allocated_by),
                           PyUnicode_DecodeFSDefault(crossing->freed_by),
                           (unsigned long long)crossing->count, (unsigned long long)crossing->bytes);
-        if (entry == NULL || PyList_Append(list, entry) != 0)
+        if (homefree_append(list, entry) != 0)
             Py_CLEAR(list);
-        Py_XDECREF(entry);
     }
     return list;
 }
@@ -123,7 +98,7 @@ static PyObject *watch_report(PyObject *module, PyObject *capsule)
     (void)module;
     struct hf_watch *watch = PyCapsule_GetPointer(capsule, CAPSULE);
     struct hf_watch_report report = {.size = sizeof report};
-    struct seen seen = {NULL, 0, 0, 0};
+    struct homefree_rows seen = {0};
     int error;
     if (watch == NULL)
         return NULL;
@@ -132,12 +107,12 @@ static PyObject *watch_report(PyObject *module, PyObject *capsule)
     Py_END_ALLOW_THREADS
     PyObject *list = NULL;
     if (error != 0)
-        failed(error);
+        homefree_failed(error, remedies);
     else if (seen.failed)
         PyErr_NoMemory();
     else
         list = crossings_of(&seen);
-    hf_free(seen.crossings);
+    hf_free(seen.items);
     return list == NULL
                ? NULL
                : Py_BuildValue("(NKKKKK)", list, (unsigned long long)report.allocations,
@@ -146,48 +121,34 @@ static PyObject *watch_report(PyObject *module, PyObject *capsule)
                                (unsigned long long)report.dropped);
 }
 
-/* What objects have left, collected in the same way. */
-struct all_left {
-    struct hf_left *left;
-    size_t count, capacity;
-    int failed;
-};
-
 static void visit_left(const struct hf_left *left, void *context)
 {
-    struct all_left *all = context;
-    struct hf_left *grown = homefree_grown(all->left, &all->capacity, all->count, sizeof *grown);
-    if (grown == NULL) {
-        all->failed = 1;
-        return;
-    }
-    all->left = grown;
-    grown[all->count++] = *left;
+    homefree_rows_add(context, left, sizeof *left);
 }
 
 static PyObject *watch_left(PyObject *module, PyObject *capsule)
 {
     (void)module;
     struct hf_watch *watch = PyCapsule_GetPointer(capsule, CAPSULE);
-    struct all_left all = {NULL, 0, 0, 0};
+    struct homefree_rows all = {0};
     int error;
     if (watch == NULL)
         return NULL;
     Py_BEGIN_ALLOW_THREADS
     error = hf_watch_left(watch, visit_left, &all);
     Py_END_ALLOW_THREADS
+    const struct hf_left *left = all.items;
     PyObject *list = error == 0 && !all.failed ? PyList_New(0) : NULL;
     for (size_t i = 0; list != NULL && i < all.count; i++) {
         PyObject *entry = Py_BuildValue(
-            "(NKK)", PyUnicode_DecodeFSDefault(all.left[i].allocated_by),
-            (unsigned long long)all.left[i].count, (unsigned long long)all.left[i].bytes);
-        if (entry == NULL || PyList_Append(list, entry) != 0)
+            "(NKK)", PyUnicode_DecodeFSDefault(left[i].allocated_by),
+            (unsigned long long)left[i].count, (unsigned long long)left[i].bytes);
+        if (homefree_append(list, entry) != 0)
             Py_CLEAR(list);
-        Py_XDECREF(entry);
     }
-    hf_free(all.left);
+    hf_free(all.items);
     if (error != 0)
-        return failed(error);
+        return homefree_failed(error, remedies);
     return all.failed ? PyErr_NoMemory() : list;
 }
 
@@ -230,13 +191,22 @@ static PyObject *watch_at(PyObject *module, PyObject *args)
     error = hf_watch_at(watch, (const void *)(uintptr_t)address, &found);
     Py_END_ALLOW_THREADS
     if (error != 0)
-        return failed(error);
+        return homefree_failed(error, remedies);
     return Py_BuildValue("(IIINN)", found.allocated, found.freed, found.freed_unmatched,
                          PyUnicode_DecodeFSDefault(found.allocated_by),
                          PyUnicode_DecodeFSDefault(found.freed_by));
 }
 
 /* ---- failure on demand ---- */
+
+static const struct homefree_remedy fail_remedies[] = {
+    {-ENOSPC, "homefree.check: " TEXT_OF(HF_FAIL_THREADS_MAX) " threads make calls fail; end one of them "
+              "first"},
+    {-ENOTSUP, "homefree.check: another libhomefree in this process is the heap, and it is too old to "
+               "make calls fail; install one version of homefree for both"},
+    {-ENOMEM, NULL},
+    {0, NULL},
+};
 
 /* Waits for other threads' forks only, which need no GIL to end; nothing here takes the loader's
  * lock. */
@@ -251,22 +221,7 @@ static PyObject *fail_at(PyObject *module, PyObject *args)
     Py_BEGIN_ALLOW_THREADS
     error = hf_fail_at(call, flags);
     Py_END_ALLOW_THREADS
-    switch (error) {
-    case 0:
-        Py_RETURN_NONE;
-    case -ENOSPC:
-        return PyErr_Format(PyExc_RuntimeError,
-                            "homefree.check: %d threads make calls fail; end one of them first",
-                            HF_FAIL_THREADS_MAX);
-    case -ENOTSUP:
-        PyErr_SetString(
-            PyExc_RuntimeError,
-            "homefree.check: another libhomefree in this process is the heap, and it is too old to "
-            "make calls fail; install one version of homefree for both");
-        return NULL;
-    default:
-        return failed(error);
-    }
+    return homefree_done(error, fail_remedies);
 }
 
 /* Returns (calls, failed), or None if nothing is counted. end: whether to end counting. */
@@ -282,7 +237,7 @@ static PyObject *fail_counts(PyObject *module, PyObject *args)
     if (error == -EALREADY)
         Py_RETURN_NONE;
     if (error != 0)
-        return failed(error);
+        return homefree_failed(error, remedies);
     return Py_BuildValue("(KK)", (unsigned long long)counts.calls,
                          (unsigned long long)counts.failed);
 }

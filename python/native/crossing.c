@@ -40,11 +40,6 @@ PyDoc_STRVAR(shared_doc, "shared(owner, address, size, readonly)\n--\n\n"
 PyDoc_STRVAR(record_doc, "shared_record(shared)\n--\n\n"
                          "A capsule that holds the memory of a Shared object, and its address.");
 
-static struct homefree_state *state_of(PyObject *module)
-{
-    return PyModule_GetState(module);
-}
-
 /* ---- Shared ---- */
 
 struct shared {
@@ -98,15 +93,9 @@ static PyType_Spec shared_spec = {"homefree.interpreters.Shared", sizeof(struct 
 
 int homefree_crossing_exec(PyObject *module)
 {
-    struct homefree_state *state = state_of(module);
+    struct homefree_state *state = homefree_state_of(module);
     state->shared = (PyTypeObject *)PyType_FromSpec(&shared_spec);
-    if (state->shared == NULL)
-        return -1;
-    Py_INCREF((PyObject *)state->shared);
-    if (PyModule_AddObject(module, "Shared", (PyObject *)state->shared) == 0)
-        return 0;
-    Py_DECREF((PyObject *)state->shared);
-    return -1;
+    return homefree_add_type(module, "Shared", state->shared);
 }
 
 /* The Shared object of a piece; takes over the caller's reference to the keeper, also on error. */
@@ -340,7 +329,7 @@ static int add_buffer(struct homefree_state *state, struct homefree_message *mes
 
 struct homefree_message *homefree_message_new(PyObject *module, PyObject *pickle, PyObject *buffers)
 {
-    struct homefree_state *state = state_of(module);
+    struct homefree_state *state = homefree_state_of(module);
     const Py_ssize_t count = PyList_Size(buffers);
     char *bytes;
     Py_ssize_t size;
@@ -363,7 +352,7 @@ struct homefree_message *homefree_message_new(PyObject *module, PyObject *pickle
 
 PyObject *homefree_message_open(PyObject *module, struct homefree_message *message)
 {
-    struct homefree_state *state = state_of(module);
+    struct homefree_state *state = homefree_state_of(module);
     PyObject *pickle = NULL, *buffers = PyTuple_New((Py_ssize_t)message->count - 1);
     for (size_t i = 0; i < message->count; i++) {
         struct piece piece = message->pieces[i];
@@ -446,13 +435,13 @@ static PyObject *shared(PyObject *module, PyObject *arguments)
     view.obj = owner;
     Py_INCREF(owner);
     struct hf_release *keeper = hold(&view);
-    return keeper != NULL ? shared_of(state_of(module), view.buf, view.len, view.readonly, keeper)
+    return keeper != NULL ? shared_of(homefree_state_of(module), view.buf, view.len, view.readonly, keeper)
                           : NULL;
 }
 
 static PyObject *shared_record(PyObject *module, PyObject *object)
 {
-    if (Py_TYPE(object) != state_of(module)->shared) {
+    if (Py_TYPE(object) != homefree_state_of(module)->shared) {
         PyErr_SetString(PyExc_TypeError, "shared_record(): this is not a Shared object");
         return NULL;
     }

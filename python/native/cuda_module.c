@@ -47,23 +47,6 @@ PyDoc_STRVAR(import_doc, "dlpack_import(object, stream)\n--\n\n"
                          "hf_dlpack_import(): (capsule, address, device, type, shape, strides, "
                          "flags).");
 
-static PyObject *fail(int error)
-{
-    PyObject *arguments = Py_BuildValue("is", -error, strerror(-error));
-    if (arguments != NULL) {
-        PyErr_SetObject(PyExc_OSError, arguments);
-        Py_DECREF(arguments);
-    }
-    return NULL;
-}
-
-static PyObject *result_of(int error)
-{
-    if (error < 0)
-        return fail(error);
-    Py_RETURN_NONE;
-}
-
 static void *pointer(Py_ssize_t number)
 {
     return (void *)number;
@@ -92,7 +75,7 @@ static PyObject *space_new(PyObject *module, PyObject *arguments)
         return NULL;
     int error = allocate(&block, kind, device, size, stream);
     if (error != 0)
-        return fail(error);
+        return homefree_failed(error, NULL);
     struct hf_release *record = hf_python_space_record(block, "homefree.block", pointer(last));
     PyObject *capsule = record != NULL ? hf_capsule_of(record) : NULL;
     if (record == NULL)
@@ -110,7 +93,7 @@ static PyObject *space_alloc(PyObject *module, PyObject *arguments)
     if (!PyArg_ParseTuple(arguments, "iinn:space_alloc", &kind, &device, &size, &stream))
         return NULL;
     int error = allocate(&block, kind, device, size, stream);
-    return error != 0 ? fail(error) : PyLong_FromSsize_t((Py_ssize_t)block);
+    return error != 0 ? homefree_failed(error, NULL) : PyLong_FromSsize_t((Py_ssize_t)block);
 }
 
 static PyObject *space_free(PyObject *module, PyObject *arguments)
@@ -123,7 +106,7 @@ static PyObject *space_free(PyObject *module, PyObject *arguments)
     Py_BEGIN_ALLOW_THREADS
     error = hf_space_free(pointer(address), pointer(stream));
     Py_END_ALLOW_THREADS
-    return result_of(error);
+    return homefree_done(error, NULL);
 }
 
 static PyObject *space_use(PyObject *module, PyObject *arguments)
@@ -136,7 +119,7 @@ static PyObject *space_use(PyObject *module, PyObject *arguments)
     Py_BEGIN_ALLOW_THREADS
     error = hf_space_use(pointer(address), pointer(stream));
     Py_END_ALLOW_THREADS
-    return result_of(error);
+    return homefree_done(error, NULL);
 }
 
 static PyObject *space_order(PyObject *module, PyObject *arguments)
@@ -149,7 +132,7 @@ static PyObject *space_order(PyObject *module, PyObject *arguments)
     Py_BEGIN_ALLOW_THREADS
     error = hf_space_order(device, pointer(before), pointer(after));
     Py_END_ALLOW_THREADS
-    return result_of(error);
+    return homefree_done(error, NULL);
 }
 
 static PyObject *space_of(PyObject *module, PyObject *number)
@@ -163,7 +146,7 @@ static PyObject *space_of(PyObject *module, PyObject *number)
     if (error == -ENOENT)
         Py_RETURN_NONE;
     if (error != 0)
-        return fail(error);
+        return homefree_failed(error, NULL);
     return Py_BuildValue("iinnn", (int)space.kind, space.device, (Py_ssize_t)space.stream,
                          (Py_ssize_t)space.block, (Py_ssize_t)space.block_size);
 }
@@ -179,7 +162,7 @@ static PyObject *space_stats(PyObject *module, PyObject *arguments)
     error = hf_space_stats((enum hf_space_kind)kind, device, HF_STREAM_ANY, &stats);
     Py_END_ALLOW_THREADS
     if (error != 0)
-        return fail(error);
+        return homefree_failed(error, NULL);
     return Py_BuildValue(
         "{sKsKsKsKsKsKsKsKsKsIsI}", "total", (unsigned long long)stats.total, "limit",
         (unsigned long long)stats.limit, "reserved", (unsigned long long)stats.reserved,
@@ -201,7 +184,7 @@ static PyObject *space_limit(PyObject *module, PyObject *arguments)
     Py_BEGIN_ALLOW_THREADS
     error = hf_space_limit((enum hf_space_kind)kind, device, bytes);
     Py_END_ALLOW_THREADS
-    return result_of(error);
+    return homefree_done(error, NULL);
 }
 
 static PyObject *space_trim(PyObject *module, PyObject *arguments)
@@ -215,7 +198,7 @@ static PyObject *space_trim(PyObject *module, PyObject *arguments)
     Py_BEGIN_ALLOW_THREADS
     error = hf_space_trim((enum hf_space_kind)kind, device, keep, &released);
     Py_END_ALLOW_THREADS
-    return error != 0 ? fail(error) : PyLong_FromUnsignedLongLong(released);
+    return error != 0 ? homefree_failed(error, NULL) : PyLong_FromUnsignedLongLong(released);
 }
 
 static PyObject *space_reason(PyObject *module, PyObject *arguments)
@@ -226,7 +209,7 @@ static PyObject *space_reason(PyObject *module, PyObject *arguments)
     if (!PyArg_ParseTuple(arguments, "ii:space_reason", &kind, &device))
         return NULL;
     int error = hf_space_reason((enum hf_space_kind)kind, device, text, sizeof text);
-    return error != 0 ? fail(error)
+    return error != 0 ? homefree_failed(error, NULL)
                       : PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace");
 }
 
@@ -258,7 +241,7 @@ static PyObject *record_run(PyObject *module, PyObject *arguments)
     if (error == -EALREADY)
         Py_RETURN_FALSE;
     if (error != 0)
-        return fail(error);
+        return homefree_failed(error, NULL);
     Py_RETURN_TRUE;
 }
 

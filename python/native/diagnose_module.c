@@ -76,34 +76,21 @@ static PyObject *entry_of(const struct hf_found *found)
                          text(found->remedy));
 }
 
-struct all_found {
-    struct hf_found *found;
-    size_t count, capacity;
-};
-
 /* All findings of a part, in C: one thread at a time may ask for them, and while Python objects are
  * made, another one may run. Returns 0 or a negative errno. */
-static int collect(struct hf_findings *findings, struct all_found *all)
+static int collect(struct hf_findings *findings, struct homefree_rows *all)
 {
     struct hf_found found = {.size = sizeof found};
-    int result, error = 0;
+    int result;
     /* All of them even after an error: the list in C goes on where it was. */
-    while ((result = hf_findings_next(findings, &found)) == 1) {
-        struct hf_found *grown =
-            homefree_grown(all->found, &all->capacity, all->count, sizeof *grown);
-        if (grown == NULL) {
-            error = -ENOMEM;
-            continue;
-        }
-        all->found = grown;
-        grown[all->count++] = found;
-    }
-    return result != 0 ? result : error;
+    while ((result = hf_findings_next(findings, &found)) == 1)
+        homefree_rows_add(all, &found, sizeof found);
+    return result != 0 ? result : all->failed ? -ENOMEM : 0;
 }
 
 static PyObject *findings_list(PyObject *module, PyObject *capsule)
 {
-    struct all_found all = {NULL, 0, 0};
+    struct homefree_rows all = {0};
     int result;
     (void)module;
     struct hf_findings *findings = PyCapsule_GetPointer(capsule, CAPSULE);
@@ -113,13 +100,11 @@ static PyObject *findings_list(PyObject *module, PyObject *capsule)
     result = collect(findings, &all);
     HOMEFREE_END_ALONE();
     PyObject *list = result == 0 ? PyList_New(0) : fail(result);
-    for (size_t i = 0; list != NULL && i < all.count; i++) {
-        PyObject *entry = entry_of(&all.found[i]);
-        if (entry == NULL || PyList_Append(list, entry) != 0)
+    const struct hf_found *found = all.items;
+    for (size_t i = 0; list != NULL && i < all.count; i++)
+        if (homefree_append(list, entry_of(&found[i])) != 0)
             Py_CLEAR(list);
-        Py_XDECREF(entry);
-    }
-    hf_free(all.found);
+    hf_free(all.items);
     return list;
 }
 

@@ -7,8 +7,6 @@
 
 #include <homefree/homefree.h>
 
-#include <errno.h>
-
 static PyObject *doctor_record(PyObject *self, PyObject *argument)
 {
     int result, descriptor = PyObject_AsFileDescriptor(argument);
@@ -18,10 +16,7 @@ static PyObject *doctor_record(PyObject *self, PyObject *argument)
     Py_BEGIN_ALLOW_THREADS
     result = hf_doctor_record(descriptor);
     Py_END_ALLOW_THREADS
-    if (result == 0)
-        Py_RETURN_NONE;
-    errno = -result;
-    return PyErr_SetFromErrno(PyExc_OSError);
+    return homefree_done(result, NULL);
 }
 
 PyMethodDef homefree_doctor_methods[] = {

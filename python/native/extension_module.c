@@ -8,11 +8,6 @@
 
 #include <homefree/homefree.h>
 
-/* The limited API of 3.9 does not declare this slot. Its number is part of the stable ABI of the
- * versions that know it, and an older CPython rejects unknown numbers. */
-#define SLOT_MULTIPLE_INTERPRETERS 3 /* 3.12 */
-#define PER_INTERPRETER_GIL        ((void *)2)
-
 static int add_functions(PyObject *module, PyMethodDef *const *tables, size_t count)
 {
     for (size_t i = 0; i < count; i++)
@@ -91,7 +86,7 @@ static void release(void *module)
 
 static PyModuleDef_Slot slots[] = {
     {Py_mod_exec, (void *)execute},
-    {SLOT_MULTIPLE_INTERPRETERS, PER_INTERPRETER_GIL},
+    {HOMEFREE_SLOT_INTERPRETERS, HOMEFREE_PER_INTERPRETER_GIL},
 #ifdef Py_GIL_DISABLED
     {HOMEFREE_SLOT_GIL, HOMEFREE_GIL_NOT_USED},
 #endif

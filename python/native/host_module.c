@@ -13,11 +13,6 @@
 
 /* ---- result types ---- */
 
-static struct homefree_state *state_of(PyObject *module)
-{
-    return PyModule_GetState(module);
-}
-
 static PyStructSequence_Field installed_fields[] = {
     {"python", "what CPython allocates from the heap: 'off', 'raw', 'arena' or 'full'"},
     {"numpy",
@@ -142,42 +137,19 @@ static int read_mode(PyObject *value, enum hf_python_mode *out)
     return -1;
 }
 
-static PyObject *failed(int error)
-{
-    switch (error) {
-    case -EPERM:
-        PyErr_SetString(PyExc_RuntimeError,
-                        "install(): routing is off, but CPython passes some memory to libc's "
-                        "free(), which only routing can redirect; remove route:off from "
-                        "HOMEFREE_CONF");
-        return NULL;
-    case -ENOENT:
-        PyErr_SetString(
-            PyExc_RuntimeError,
-            "install(): this interpreter is not CPython 3.9 or newer, so its allocators "
-            "cannot be replaced; use install(python='off', numpy=False)");
-        return NULL;
-    case -ENOSPC:
-        PyErr_SetString(PyExc_RuntimeError,
-                        "install(): other tools replaced CPython's allocators too often, so there "
-                        "is no room for another hook; call install() once, before they start");
-        return NULL;
-    case -ENOSYS:
-        PyErr_SetString(
-            PyExc_RuntimeError,
-            "install(): whether python='full' is possible in a free-threaded CPython newer than "
-            "3.14 is not known to this homefree; use install(), which serves the RAW domain");
-        return NULL;
-    case -ENOTSUP:
-        PyErr_SetString(PyExc_RuntimeError,
-                        "install(): another libhomefree in this process is the heap, and it is too "
-                        "old to serve CPython; install one version of homefree for both");
-        return NULL;
-    default:
-        errno = -error;
-        return PyErr_SetFromErrno(PyExc_OSError);
-    }
-}
+static const struct homefree_remedy remedies[] = {
+    {-EPERM, "install(): routing is off, but CPython passes some memory to libc's free(), which only "
+             "routing can redirect; remove route:off from HOMEFREE_CONF"},
+    {-ENOENT, "install(): this interpreter is not CPython 3.9 or newer, so its allocators cannot be "
+              "replaced; use install(python='off', numpy=False)"},
+    {-ENOSPC, "install(): other tools replaced CPython's allocators too often, so there is no room for "
+              "another hook; call install() once, before they start"},
+    {-ENOSYS, "install(): whether python='full' is possible in a free-threaded CPython newer than 3.14 "
+              "is not known to this homefree; use install(), which serves the RAW domain"},
+    {-ENOTSUP, "install(): another libhomefree in this process is the heap, and it is too old to serve "
+               "CPython; install one version of homefree for both"},
+    {0, NULL},
+};
 
 static PyObject *install(PyObject *module, PyObject *args, PyObject *kwargs)
 {
@@ -194,18 +166,17 @@ static PyObject *install(PyObject *module, PyObject *args, PyObject *kwargs)
     options.cpython = (void (*)(void))PyUnicode_FromString;
     int error = hf_python_install(&options, &state);
     if (error != 0)
-        return failed(error);
+        return homefree_failed(error, remedies);
     PyObject *values[] = {PyUnicode_FromString(NAME_OF(modes, state.python)),
                           PyUnicode_FromString(NAME_OF(numpy_states, state.numpy))};
-    return sequence(state_of(module)->installed, values, 2);
+    return sequence(homefree_state_of(module)->installed, values, 2);
 }
 
 static PyObject *uninstall(PyObject *module, PyObject *unused)
 {
     (void)module;
     (void)unused;
-    int error = hf_python_uninstall();
-    return error != 0 ? failed(error) : none();
+    return homefree_done(hf_python_uninstall(), remedies);
 }
 
 /* ---- owner_of, stats ---- */
@@ -231,7 +202,7 @@ static PyObject *owner_of(PyObject *module, PyObject *value)
     }
     int error = hf_owner_of(ptr, &owner);
     if (error != 0)
-        return failed(error);
+        return homefree_failed(error, remedies);
     PyObject *values[] = {
         PyUnicode_FromString(NAME_OF(kinds, owner.kind)),
         text(owner.allocator),
@@ -242,7 +213,7 @@ static PyObject *owner_of(PyObject *module, PyObject *value)
         owner.device >= 0 ? PyLong_FromLong(owner.device) : none(),
         owner.interpreter >= 0 ? PyLong_FromLongLong(owner.interpreter) : none(),
     };
-    return sequence(state_of(module)->owner, values, 8);
+    return sequence(homefree_state_of(module)->owner, values, 8);
 }
 
 static int set_number(PyObject *dict, const char *key, unsigned long long value)
@@ -263,7 +234,7 @@ static PyObject *stats(PyObject *module, PyObject *unused)
     error = hf_stats(&stats);
     Py_END_ALLOW_THREADS
     if (error != 0)
-        return failed(error);
+        return homefree_failed(error, remedies);
     PyObject *dict = PyDict_New();
     const struct {
         const char *key;
@@ -307,7 +278,7 @@ static PyObject *trimmed_row(PyObject *module, const struct hf_trimmed *row)
     PyObject *values[] = {text(row->allocator), text(row->object), text(row->how),
                           PyLong_FromUnsignedLongLong(row->before),
                           PyLong_FromUnsignedLongLong(row->after)};
-    return sequence(state_of(module)->trimmed, values, 5);
+    return sequence(homefree_state_of(module)->trimmed, values, 5);
 }
 
 static PyObject *trim(PyObject *module, PyObject *unused)
@@ -323,7 +294,7 @@ static PyObject *trim(PyObject *module, PyObject *unused)
     Py_END_ALLOW_THREADS
     PyObject *list = NULL;
     if (error != 0 && error != -EAGAIN)
-        (void)failed(error);
+        (void)homefree_failed(error, remedies);
     else
         list = PyList_New((Py_ssize_t)all->count);
     for (size_t i = 0; list != NULL && i < all->count; i++) {
@@ -342,12 +313,10 @@ static PyObject *trim(PyObject *module, PyObject *unused)
 static void add_stats(const struct hf_other_stats *stats, void *context)
 {
     PyObject **list = context;
-    PyObject *row = *list == NULL ? NULL
-                                  : Py_BuildValue("(ssK)", stats->allocator, stats->object,
-                                                  (unsigned long long)stats->live);
-    if (row == NULL || PyList_Append(*list, row) != 0)
+    if (*list != NULL &&
+        homefree_append(*list, Py_BuildValue("(ssK)", stats->allocator, stats->object,
+                                             (unsigned long long)stats->live)) != 0)
         Py_CLEAR(*list);
-    Py_XDECREF(row);
 }
 
 static PyObject *stats_of_others(PyObject *module, PyObject *unused)
@@ -358,7 +327,7 @@ static PyObject *stats_of_others(PyObject *module, PyObject *unused)
     const int error = hf_stats_of_others(add_stats, &list);
     if (error != 0)
         Py_CLEAR(list);
-    return error != 0 ? failed(error) : list;
+    return error != 0 ? homefree_failed(error, remedies) : list;
 }
 
 /* ---- route_report ---- */
@@ -430,7 +399,7 @@ static PyObject *entries_of(PyObject *module, const struct collection *all)
             kept(all, seen->reason),
             PyLong_FromLong(-(long)seen->entry.error),
         };
-        PyObject *entry = sequence(state_of(module)->entry, values, 6);
+        PyObject *entry = sequence(homefree_state_of(module)->entry, values, 6);
         if (entry == NULL || PyTuple_SetItem(tuple, (Py_ssize_t)i, entry) != 0) {
             Py_DECREF(tuple);
             return NULL;
@@ -453,7 +422,7 @@ static PyObject *route_report(PyObject *module, PyObject *unused)
     if (all.failed) {
         PyErr_NoMemory();
     } else if (error != 0) {
-        failed(error);
+        homefree_failed(error, remedies);
     } else {
         PyObject *values[] = {
             PyLong_FromUnsignedLongLong(sums.objects),
@@ -464,7 +433,7 @@ static PyObject *route_report(PyObject *module, PyObject *unused)
             PyLong_FromUnsignedLongLong(sums.nanoseconds),
             entries_of(module, &all),
         };
-        result = sequence(state_of(module)->report, values, 7);
+        result = sequence(homefree_state_of(module)->report, values, 7);
     }
     hf_free(all.entries);
     hf_free(all.bytes);
@@ -513,34 +482,28 @@ PyMethodDef homefree_host_methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-static int add_type(PyObject *module, const char *name, PyStructSequence_Desc *description,
-                    PyTypeObject **out)
+static int add_result(PyObject *module, const char *name, PyStructSequence_Desc *description,
+                      PyTypeObject **out)
 {
     *out = PyStructSequence_NewType(description);
-    if (*out == NULL)
-        return -1;
-    Py_INCREF(*out);
-    if (PyModule_AddObject(module, name, (PyObject *)*out) == 0)
-        return 0;
-    Py_DECREF(*out);
-    return -1;
+    return homefree_add_type(module, name, *out);
 }
 
 int homefree_host_exec(PyObject *module)
 {
-    struct homefree_state *state = state_of(module);
-    return add_type(module, "Installed", &installed_type, &state->installed) != 0 ||
-                   add_type(module, "Owner", &owner_type, &state->owner) != 0 ||
-                   add_type(module, "RouteReport", &report_type, &state->report) != 0 ||
-                   add_type(module, "RouteEntry", &entry_type, &state->entry) != 0 ||
-                   add_type(module, "Trimmed", &trimmed_type, &state->trimmed) != 0
+    struct homefree_state *state = homefree_state_of(module);
+    return add_result(module, "Installed", &installed_type, &state->installed) != 0 ||
+                   add_result(module, "Owner", &owner_type, &state->owner) != 0 ||
+                   add_result(module, "RouteReport", &report_type, &state->report) != 0 ||
+                   add_result(module, "RouteEntry", &entry_type, &state->entry) != 0 ||
+                   add_result(module, "Trimmed", &trimmed_type, &state->trimmed) != 0
                ? -1
                : 0;
 }
 
 int homefree_host_traverse(PyObject *module, visitproc visitor, void *arg)
 {
-    struct homefree_state *state = state_of(module);
+    struct homefree_state *state = homefree_state_of(module);
     PyObject *const objects[] = {
         (PyObject *)state->installed, (PyObject *)state->owner,   (PyObject *)state->report,
         (PyObject *)state->entry,     (PyObject *)state->trimmed, (PyObject *)state->shared,
@@ -555,7 +518,7 @@ int homefree_host_traverse(PyObject *module, visitproc visitor, void *arg)
 
 int homefree_host_clear(PyObject *module)
 {
-    struct homefree_state *state = state_of(module);
+    struct homefree_state *state = homefree_state_of(module);
     Py_CLEAR(state->installed);
     Py_CLEAR(state->owner);
     Py_CLEAR(state->report);

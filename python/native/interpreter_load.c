@@ -19,10 +19,6 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Py_mod_multiple_interpreters and its value of 3.12, which the limited API of 3.9 lacks. */
-#define SLOT_MULTIPLE_INTERPRETERS 3
-#define PER_INTERPRETER_GIL        ((void *)2)
-
 PyDoc_STRVAR(initialisation_doc,
              "initialisation(path)\n--\n\n"
              "How a file creates its module, by the functions of CPython that it imports: 'multi', "
@@ -44,16 +40,6 @@ PyDoc_STRVAR(loaded_doc, "loaded_soname(handle)\n--\n\nThe name that a loaded co
 PyDoc_STRVAR(needed_doc,
              "rename_needed(copy, old, new)\n--\n\n"
              "Makes a private copy need another library; the names are of the same length.");
-
-static PyObject *failed(int error, const char *why, PyObject *path)
-{
-    PyObject *arguments = Py_BuildValue("isO", -error, why != NULL ? why : strerror(-error), path);
-    if (arguments != NULL) {
-        PyErr_SetObject(PyExc_OSError, arguments);
-        Py_DECREF(arguments);
-    }
-    return NULL;
-}
 
 /* ---- what symbols tell ---- */
 
@@ -103,7 +89,7 @@ static PyObject *initialisation(PyObject *module, PyObject *path)
     Py_END_ALLOW_THREADS
     Py_DECREF(owner);
     if (error != 0)
-        return failed(error, why, path);
+        return homefree_os_error(error, why, path);
     return PyUnicode_FromString(imports.multi == imports.single ? "unknown"
                                 : imports.single                ? "single"
                                 : imports.borrowing             ? "borrowing"
@@ -113,13 +99,7 @@ static PyObject *initialisation(PyObject *module, PyObject *path)
 static PyObject *supports_own_gil(PyObject *module, PyObject *made)
 {
     (void)module;
-    if (PyObject_TypeCheck(made, &PyModuleDef_Type)) {
-        const PyModuleDef_Slot *slot = ((PyModuleDef *)made)->m_slots;
-        for (; slot != NULL && slot->slot != 0; slot++)
-            if (slot->slot == SLOT_MULTIPLE_INTERPRETERS)
-                return PyBool_FromLong(slot->value == PER_INTERPRETER_GIL);
-    }
-    Py_RETURN_FALSE;
+    return homefree_has_slot(made, HOMEFREE_SLOT_INTERPRETERS, HOMEFREE_PER_INTERPRETER_GIL);
 }
 
 /* ---- libraries ---- */
@@ -137,9 +117,7 @@ static int add_library(PyObject *list, const char *name)
     if (dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0 && map->l_name[0] == '/' &&
         read_imports(map->l_name, &imports, &why) == 0 && imports.python && !imports.provides) {
         PyObject *path = PyUnicode_DecodeFSDefault(map->l_name);
-        PyObject *pair = path != NULL ? Py_BuildValue("(sN)", name, path) : NULL;
-        result = pair != NULL ? PyList_Append(list, pair) : -1;
-        Py_XDECREF(pair);
+        result = homefree_append(list, path != NULL ? Py_BuildValue("(sN)", name, path) : NULL);
     }
     dlclose(handle);
     return result;
@@ -157,7 +135,7 @@ static PyObject *python_libraries(PyObject *module, PyObject *path)
     int error = hf_elf_open(&elf, PyBytes_AsString(owner));
     if (error == 0)
         error = hf_elf_dynamic(&elf);
-    PyObject *list = error == 0 ? PyList_New(0) : failed(error, elf.why, path);
+    PyObject *list = error == 0 ? PyList_New(0) : homefree_os_error(error, elf.why, path);
     while (list != NULL && (name = hf_elf_needed(&elf, &cursor)) != NULL)
         if (add_library(list, name) != 0)
             Py_CLEAR(list);
@@ -297,7 +275,7 @@ static PyObject *change_names(PyObject *arguments, const char *format,
         const int error =
             change(PyBytes_AsString(first_owner), PyBytes_AsString(second_owner), last);
         result = error == 0 ? (Py_INCREF(Py_None), Py_None)
-                            : failed(error, NULL, paths ? second : first);
+                            : homefree_os_error(error, NULL, paths ? second : first);
     }
     Py_DECREF(first_owner);
     Py_XDECREF(second_owner);
@@ -318,7 +296,7 @@ static PyObject *loaded_soname(PyObject *module, PyObject *number)
     const char *strings = NULL;
     uint64_t at = 0;
     if (handle == NULL || dlinfo(handle, RTLD_DI_LINKMAP, &map) != 0)
-        return PyErr_Occurred() ? NULL : failed(-EINVAL, NULL, number);
+        return PyErr_Occurred() ? NULL : homefree_os_error(-EINVAL, NULL, number);
     for (const ElfW(Dyn) *entry = map->l_ld; entry->d_tag != DT_NULL; entry++) {
         if (entry->d_tag == DT_STRTAB)
             strings = (const char *)entry->d_un.d_ptr;

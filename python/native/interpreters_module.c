@@ -7,11 +7,9 @@
 #include "python/native/crossing.h"
 
 #include <dlfcn.h>
-#include <errno.h>
 #include <homefree/homefree.h>
 #include <homefree/interpreters.h>
 #include <stdbool.h>
-#include <string.h>
 
 PyDoc_STRVAR(engine_doc, "interpreters_engine()\n--\n\n"
                          "hf_interpreters_engine(): (number, reason); the number is -errno if this "
@@ -77,12 +75,7 @@ static PyObject *interpreters_start(PyObject *module, PyObject *arguments)
             (void)hf_interpreters_end(group, 0);
         return capsule;
     }
-    PyObject *values = Py_BuildValue("is", -error, why[0] != '\0' ? why : strerror(-error));
-    if (values != NULL) {
-        PyErr_SetObject(PyExc_OSError, values);
-        Py_DECREF(values);
-    }
-    return NULL;
+    return homefree_os_error(error, why[0] != '\0' ? why : NULL, NULL);
 }
 
 static PyObject *interpreters_end(PyObject *module, PyObject *arguments)
@@ -114,10 +107,8 @@ static PyObject *interpreters_numbers(PyObject *module, PyObject *capsule)
     for (unsigned i = 0; list != NULL && i < hf_interpreters_count(group); i++) {
         struct hf_interpreter_stats stats = {.size = sizeof stats, .id = -1};
         (void)hf_interpreters_stats(group, i, &stats);
-        PyObject *number = PyLong_FromLongLong(stats.id);
-        if (number == NULL || PyList_Append(list, number) != 0)
+        if (homefree_append(list, PyLong_FromLongLong(stats.id)) != 0)
             Py_CLEAR(list);
-        Py_XDECREF(number);
     }
     return list;
 }
@@ -126,8 +117,7 @@ static PyObject *known(bool is_known, uint64_t bytes)
 {
     if (is_known)
         return PyLong_FromUnsignedLongLong(bytes);
-    Py_INCREF(Py_None);
-    return Py_None;
+    Py_RETURN_NONE;
 }
 
 static int add_memory(void *context, const struct hf_interpreter_memory *memory)
@@ -140,9 +130,7 @@ static int add_memory(void *context, const struct hf_interpreter_memory *memory)
         known(memory->is_counted, memory->counted),
         known(memory->limit != HF_LIMIT_NONE, memory->limit), (unsigned long long)memory->used,
         (unsigned long long)memory->peak, (unsigned long long)memory->refused);
-    const int result = row != NULL ? PyList_Append(context, row) : -1;
-    Py_XDECREF(row);
-    return result;
+    return homefree_append(context, row);
 }
 
 /* The list, or NULL with an exception. error: 0 or a negative errno. */
@@ -151,8 +139,7 @@ static PyObject *listed(PyObject *list, int error)
     if (error == 0)
         return list;
     Py_CLEAR(list);
-    errno = -error;
-    return PyErr_Occurred() != NULL ? NULL : PyErr_SetFromErrno(PyExc_OSError);
+    return PyErr_Occurred() != NULL ? NULL : homefree_failed(error, NULL);
 }
 
 static PyObject *interpreters_memory(PyObject *module, PyObject *unused)
@@ -197,8 +184,7 @@ static PyObject *interpreter_keep(PyObject *module, PyObject *path)
     void *handle = bytes != NULL ? dlopen(PyBytes_AsString(bytes), RTLD_LAZY | RTLD_NOLOAD) : NULL;
     (void)hf_interpreters_keep(hf_interpreter_current(), handle);
     Py_XDECREF(bytes);
-    Py_INCREF(Py_None);
-    return Py_None;
+    Py_RETURN_NONE;
 }
 
 static int add_leak(void *context, const struct hf_interpreter_leak *leak)
@@ -206,9 +192,7 @@ static int add_leak(void *context, const struct hf_interpreter_leak *leak)
     PyObject *row =
         Py_BuildValue("(NsKK)", PyUnicode_DecodeFSDefault(leak->object), leak->why,
                       (unsigned long long)leak->interpreters, (unsigned long long)leak->bytes);
-    const int result = row != NULL ? PyList_Append(context, row) : -1;
-    Py_XDECREF(row);
-    return result;
+    return homefree_append(context, row);
 }
 
 static PyObject *interpreters_leaks(PyObject *module, PyObject *unused)
@@ -226,8 +210,7 @@ static PyObject *interpreter_make_known(PyObject *module, PyObject *unused)
     const int64_t current = hf_interpreter_current();
     if (hf_interpreters_hold(current) == 0)
         hf_interpreters_unhold(current);
-    Py_INCREF(Py_None);
-    return Py_None;
+    Py_RETURN_NONE;
 }
 
 static PyObject *interpreters_finish(PyObject *module, PyObject *timeout)

@@ -37,11 +37,7 @@ struct record {
     bool ended;
 };
 
-static PyObject *failed(int error)
-{
-    errno = -error;
-    return error == -ENOMEM ? PyErr_NoMemory() : PyErr_SetFromErrno(PyExc_OSError);
-}
+static const struct homefree_remedy remedies[] = {{-ENOMEM, NULL}, {0, NULL}};
 
 static void make_lock(struct record *record)
 {
@@ -210,7 +206,7 @@ static PyObject *limit_begin(PyObject *module, PyObject *arguments)
     Py_END_ALLOW_THREADS
     if (error != 0) {
         drop(record);
-        return failed(error);
+        return homefree_failed(error, remedies);
     }
     PyObject *capsule = PyCapsule_New(record, limit_name, end_capsule);
     if (capsule == NULL) {
@@ -234,9 +230,7 @@ static PyObject *limit_add(PyObject *module, PyObject *arguments)
     Py_BEGIN_ALLOW_THREADS
     error = hf_limit_add(limit_of(record), path);
     Py_END_ALLOW_THREADS
-    if (error != 0)
-        return failed(error);
-    Py_RETURN_NONE;
+    return homefree_done(error, remedies);
 }
 
 static PyObject *limit_set(PyObject *module, PyObject *arguments)
@@ -249,10 +243,7 @@ static PyObject *limit_set(PyObject *module, PyObject *arguments)
     const struct record *record = record_of(capsule);
     if (record == NULL)
         return NULL;
-    const int error = hf_limit_set(limit_of(record), bytes);
-    if (error != 0)
-        return failed(error);
-    Py_RETURN_NONE;
+    return homefree_done(hf_limit_set(limit_of(record), bytes), remedies);
 }
 
 static PyObject *as_tuple(const struct hf_limit_state *state)
@@ -272,15 +263,12 @@ static PyObject *limit_read(PyObject *module, PyObject *capsule)
         return NULL;
     const int error = hf_limit_read(limit_of(record), &state);
     state.name = NULL; /* another thread may end the limit, which has it */
-    return error != 0 ? failed(error) : as_tuple(&state);
+    return error != 0 ? homefree_failed(error, remedies) : as_tuple(&state);
 }
 
 static int add_state(void *context, const struct hf_limit_state *state)
 {
-    PyObject *list = context, *row = as_tuple(state);
-    const int result = row != NULL ? PyList_Append(list, row) : -1;
-    Py_XDECREF(row);
-    return result;
+    return homefree_append(context, as_tuple(state));
 }
 
 static PyObject *limits(PyObject *module, PyObject *unused)
@@ -299,10 +287,7 @@ static PyObject *limit_end(PyObject *module, PyObject *capsule)
     struct record *record = record_of(capsule);
     if (record == NULL)
         return NULL;
-    const int error = end_limit(record);
-    if (error != 0)
-        return failed(error);
-    Py_RETURN_NONE;
+    return homefree_done(end_limit(record), remedies);
 }
 
 /* ---- its own thread ---- */

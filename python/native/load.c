@@ -53,17 +53,6 @@ PyDoc_STRVAR(interpreter_dict_doc,
              "The interpreter's dict for extension modules: PyInterpreterState_GetDict().");
 PyDoc_STRVAR(route_doc, "route()\n--\n\nhf_route(): the number of slots changed, or -errno.");
 
-static PyObject *fail(int error, const char *why, PyObject *path)
-{
-    PyObject *arguments = why != NULL ? Py_BuildValue("isO", -error, why, path)
-                                      : Py_BuildValue("isO", -error, strerror(-error), path);
-    if (arguments != NULL) {
-        PyErr_SetObject(PyExc_OSError, arguments);
-        Py_DECREF(arguments);
-    }
-    return NULL;
-}
-
 /* The file system encoding of a path, and the object that owns the bytes. */
 static const char *bytes_of(PyObject *path, PyObject **owner)
 {
@@ -128,9 +117,8 @@ static int read_facts(const char *file, struct facts *facts)
  * NULL. */
 static PyObject *append(PyObject *list, PyObject *item)
 {
-    if (list != NULL && (item == NULL || PyList_Append(list, item) != 0))
+    if (homefree_append(list, item) != 0)
         Py_CLEAR(list);
-    Py_XDECREF(item);
     return list;
 }
 
@@ -189,7 +177,7 @@ static PyObject *file_facts(PyObject *module, PyObject *arguments)
     error = read_facts(file, &facts);
     Py_END_ALLOW_THREADS
     Py_DECREF(owner);
-    PyObject *result = error == 0 ? facts_dict(&facts) : fail(error, facts.why, path);
+    PyObject *result = error == 0 ? facts_dict(&facts) : homefree_os_error(error, facts.why, path);
     hf_inspection_free(&facts.inspection);
     return result;
 }
@@ -214,7 +202,7 @@ static PyObject *open_file(PyObject *module, PyObject *path)
     }
     Py_END_ALLOW_THREADS
     Py_DECREF(owner);
-    return handle != NULL ? PyLong_FromVoidPtr(handle) : fail(-ENOEXEC, why, path);
+    return handle != NULL ? PyLong_FromVoidPtr(handle) : homefree_os_error(-ENOEXEC, why, path);
 }
 
 static PyObject *private_lend(PyObject *module, PyObject *arguments)
@@ -256,7 +244,7 @@ static PyObject *close_handle(PyObject *module, PyObject *number)
     void *handle = PyLong_AsVoidPtr(number);
     if (handle == NULL)
         return PyErr_Occurred() ? NULL
-                                : fail(-EINVAL, "this is not a handle of open_file()", number);
+                                : homefree_os_error(-EINVAL, "this is not a handle of open_file()", number);
     dlclose(handle);
     Py_RETURN_NONE;
 }
@@ -303,7 +291,7 @@ static PyObject *adopt(PyObject *module, PyObject *arguments)
     Py_END_ALLOW_THREADS
     Py_DECREF(owner);
     if (result < 0)
-        return fail(result, refusal.why[0] != '\0' ? refusal.why : NULL, path);
+        return homefree_os_error(result, refusal.why[0] != '\0' ? refusal.why : NULL, path);
     return PyLong_FromLong(result);
 }
 
@@ -388,13 +376,7 @@ static PyObject *start(PyObject *module, PyObject *arguments)
 static PyObject *needs_no_gil(PyObject *module, PyObject *made)
 {
     (void)module;
-    if (PyObject_TypeCheck(made, &PyModuleDef_Type)) {
-        const PyModuleDef_Slot *slot = ((PyModuleDef *)made)->m_slots;
-        for (; slot != NULL && slot->slot != 0; slot++)
-            if (slot->slot == HOMEFREE_SLOT_GIL)
-                return PyBool_FromLong(slot->value == HOMEFREE_GIL_NOT_USED);
-    }
-    Py_RETURN_FALSE;
+    return homefree_has_slot(made, HOMEFREE_SLOT_GIL, HOMEFREE_GIL_NOT_USED);
 }
 
 static PyObject *interpreter_dict(PyObject *module, PyObject *unused)
@@ -434,7 +416,7 @@ static PyObject *path_of_copy(PyObject *path, int (*copy)(const char *, char *, 
     if (result == 2)
         Py_RETURN_NONE;
     return result >= 0 ? PyUnicode_DecodeFSDefault(text)
-                       : fail(result, text[0] != '\0' ? text : NULL, path);
+                       : homefree_os_error(result, text[0] != '\0' ? text : NULL, path);
 }
 
 static PyObject *adopt_file(PyObject *module, PyObject *path)
@@ -459,7 +441,7 @@ static PyObject *private_remove(PyObject *module, PyObject *path)
     int error = hf_private_remove(file);
     Py_DECREF(owner);
     if (error != 0)
-        return fail(error, NULL, path);
+        return homefree_os_error(error, NULL, path);
     Py_RETURN_NONE;
 }
 

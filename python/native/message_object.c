@@ -25,11 +25,6 @@ PyDoc_STRVAR(open_doc, "open()\n--\n\n"
                        "The object, made anew in this interpreter, on the same memory. Threads: "
                        "any. Since 1.0.");
 
-static struct homefree_state *state_of(PyObject *module)
-{
-    return PyModule_GetState(module);
-}
-
 /* This interpreter's own _homefree, with the parts that this file belongs to. */
 static PyObject *own_module(void)
 {
@@ -264,15 +259,9 @@ static PyType_Spec message_spec = {"homefree.interpreters.Message", sizeof(struc
 
 int homefree_message_exec(PyObject *module)
 {
-    struct homefree_state *state = state_of(module);
+    struct homefree_state *state = homefree_state_of(module);
     state->message = (PyTypeObject *)PyType_FromSpec(&message_spec);
-    if (state->message == NULL)
-        return -1;
-    Py_INCREF((PyObject *)state->message);
-    if (PyModule_AddObject(module, "Message", (PyObject *)state->message) == 0)
-        return 0;
-    Py_DECREF((PyObject *)state->message);
-    return -1;
+    return homefree_add_type(module, "Message", state->message);
 }
 
 static PyObject *register_crossing(PyObject *module, PyObject *type)
@@ -281,7 +270,7 @@ static PyObject *register_crossing(PyObject *module, PyObject *type)
         PyErr_SetString(PyExc_TypeError, "register_crossing() takes a type");
         return NULL;
     }
-    const bool is_message = type == (PyObject *)state_of(module)->message;
+    const bool is_message = type == (PyObject *)homefree_state_of(module)->message;
     int known;
     /* CPython's registry of an interpreter's own types has no lock (seen in 3.14). */
     HOMEFREE_BEGIN_ALONE(module);

@@ -43,6 +43,47 @@
  * a larger one that replaces it. NULL if there is no memory. The GIL is not needed. */
 void *homefree_grown(void *array, size_t *capacity, size_t count, size_t size);
 
+/* Why an errno is one of a function's, and what to do; a table of them ends with {0, NULL}. */
+struct homefree_remedy {
+    int error;        /* negative */
+    const char *text; /* of a RuntimeError; NULL: a MemoryError */
+};
+
+/* Sets the exception of a negative errno, by the table, which may be NULL, or else OSError. Returns
+ * NULL. */
+PyObject *homefree_failed(int error, const struct homefree_remedy *remedies);
+
+/* The same; None if the error is 0. */
+PyObject *homefree_done(int error, const struct homefree_remedy *remedies);
+
+/* Sets OSError with a text (NULL: strerror's) and a path (or NULL). Returns NULL. */
+PyObject *homefree_os_error(int error, const char *text, PyObject *path);
+
+/* Appends to a list, which may be NULL as the item may, and takes over the item's reference. Returns
+ * 0, or -1 with an exception set. */
+int homefree_append(PyObject *list, PyObject *item);
+
+/* A list that a visitor in C fills without the GIL. */
+struct homefree_rows {
+    void *items;
+    size_t count, capacity;
+    int failed; /* there was no memory for one */
+};
+
+/* Adds a copy of an item of `size` bytes. */
+void homefree_rows_add(struct homefree_rows *rows, const void *item, size_t size);
+
+/* Adds a type to the module under a name; `type` may be NULL. Returns 0, or -1 with an exception. */
+int homefree_add_type(PyObject *module, const char *name, PyTypeObject *type);
+
+/* Whether an object is a module's definition with a slot of this number and value: a bool. */
+PyObject *homefree_has_slot(PyObject *made, int number, void *value);
+
+/* Py_mod_multiple_interpreters and its value, which the limited API of 3.9 does not declare. The
+ * numbers are part of the stable ABI of the versions that know them (3.12). */
+#define HOMEFREE_SLOT_INTERPRETERS   3
+#define HOMEFREE_PER_INTERPRETER_GIL ((void *)2)
+
 /* The module's state: host_module.c's types of results, and what crossing.c needs at once. */
 struct homefree_state {
     PyTypeObject *installed, *owner, *report, *entry, *trimmed;
@@ -51,5 +92,10 @@ struct homefree_state {
     PyTypeObject *view;    /* homefree.interpreters.View, which layout.c makes */
     PyObject *array;       /* numpy.ndarray, once NumPy was seen */
 };
+
+static inline struct homefree_state *homefree_state_of(PyObject *module)
+{
+    return PyModule_GetState(module);
+}
 
 #endif

@@ -12,27 +12,14 @@
 
 static const char watch_name[] = "homefree.pressure_watch";
 
-static const struct {
-    int error;
-    const char *what;
-} remedies[] = {
+static const struct homefree_remedy remedies[] = {
     {-EPERM, "the background thread is forbidden: remove background:off from HOMEFREE_CONF"},
     {-ENOTSUP, "there is no background thread: libhomefree-background.so is missing beside "
                "libhomefree, or another, older libhomefree in this process is the heap; install "
                "one whole build of homefree"},
     {-EMFILE, "16 callbacks wait for pressure already; cancel() one that is not needed"},
+    {0, NULL},
 };
-
-static PyObject *failed(int error)
-{
-    for (size_t i = 0; i < sizeof remedies / sizeof *remedies; i++)
-        if (remedies[i].error == error) {
-            PyErr_SetString(PyExc_RuntimeError, remedies[i].what);
-            return NULL;
-        }
-    errno = -error;
-    return PyErr_SetFromErrno(PyExc_OSError);
-}
 
 static PyObject *background_start(PyObject *module, PyObject *unused)
 {
@@ -42,9 +29,7 @@ static PyObject *background_start(PyObject *module, PyObject *unused)
     Py_BEGIN_ALLOW_THREADS
     error = hf_background_start();
     Py_END_ALLOW_THREADS
-    if (error != 0)
-        return failed(error);
-    Py_RETURN_NONE;
+    return homefree_done(error, remedies);
 }
 
 static void end_watch(PyObject *capsule)
@@ -64,7 +49,7 @@ static PyObject *pressure_begin(PyObject *module, PyObject *argument)
     error = hf_pressure_begin(&watch, per_cent <= 100 ? (unsigned)per_cent : 0);
     Py_END_ALLOW_THREADS
     if (error != 0)
-        return failed(error);
+        return homefree_failed(error, remedies);
     PyObject *capsule = PyCapsule_New(watch, watch_name, end_watch);
     if (capsule == NULL)
         hf_pressure_end(watch);
@@ -85,7 +70,7 @@ static PyObject *pressure_wait(PyObject *module, PyObject *capsule)
     if (error == -ECANCELED)
         Py_RETURN_NONE;
     if (error != 0)
-        return failed(error);
+        return homefree_failed(error, remedies);
     return Py_BuildValue("(KKN)", (unsigned long long)seen.usage, (unsigned long long)seen.limit,
                          PyBool_FromLong(seen.stalled != 0));
 }

@@ -11,34 +11,17 @@
 #include <errno.h>
 #include <stdint.h>
 
-/* NULL, with an exception. */
-static PyObject *failed(int error)
-{
-    const char *why = NULL;
-    switch (error) {
-    case -EBUSY:
-        why = "a profile has begun already, or another thread looks at its samples; call "
-              "profile_end() first";
-        break;
-    case -EINVAL:
-        why = "there is no profile; call profile_begin() first";
-        break;
-    case -ENOTSUP:
-        why =
-            "this process cannot be profiled: it runs in diagnostics mode, whose reports have "
-            "stacks by themselves, or libhomefree-profile.so is not installed beside libhomefree, "
-            "as a line on stderr says";
-        break;
-    case -EAGAIN:
-        why = "another thread's fork takes long; try again";
-        break;
-    default:
-        errno = -error;
-        return error == -ENOMEM ? PyErr_NoMemory() : PyErr_SetFromErrno(PyExc_OSError);
-    }
-    PyErr_SetString(PyExc_RuntimeError, why);
-    return NULL;
-}
+static const struct homefree_remedy remedies[] = {
+    {-EBUSY, "a profile has begun already, or another thread looks at its samples; call profile_end() "
+             "first"},
+    {-EINVAL, "there is no profile; call profile_begin() first"},
+    {-ENOTSUP, "this process cannot be profiled: it runs in diagnostics mode, whose reports have stacks "
+               "by themselves, or libhomefree-profile.so is not installed beside libhomefree, as a line "
+               "on stderr says"},
+    {-EAGAIN, "another thread's fork takes long; try again"},
+    {-ENOMEM, NULL},
+    {0, NULL},
+};
 
 static PyObject *profile_begin(PyObject *module, PyObject *argument)
 {
@@ -54,9 +37,7 @@ static PyObject *profile_begin(PyObject *module, PyObject *argument)
     Py_BEGIN_ALLOW_THREADS
     error = hf_profile_begin(mean);
     Py_END_ALLOW_THREADS
-    if (error != 0)
-        return failed(error);
-    Py_RETURN_NONE;
+    return homefree_done(error, remedies);
 }
 
 static PyObject *profile_end(PyObject *module, PyObject *unused)
@@ -67,9 +48,7 @@ static PyObject *profile_end(PyObject *module, PyObject *unused)
     Py_BEGIN_ALLOW_THREADS
     error = hf_profile_end();
     Py_END_ALLOW_THREADS
-    if (error != 0)
-        return failed(error);
-    Py_RETURN_NONE;
+    return homefree_done(error, remedies);
 }
 
 /* ---- samples ---- */
@@ -165,7 +144,7 @@ static PyObject *profile_samples(PyObject *module, PyObject *unused)
     if (result == 0)
         return listing.rows;
     Py_XDECREF(listing.rows);
-    return result < 0 ? failed(result) : NULL;
+    return result < 0 ? homefree_failed(result, remedies) : NULL;
 }
 
 static PyObject *profile_symbol(PyObject *module, PyObject *argument)

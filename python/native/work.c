@@ -194,10 +194,8 @@ static PyObject *work_take(PyObject *module, PyObject *capsule)
     }
     /* A task that runs outside of an executor's thread has no session; then this does nothing. */
     (void)hf_session_name(NULL, item != NULL ? item->name : NULL);
-    if (item == NULL) {
-        Py_INCREF(Py_None);
-        return Py_None;
-    }
+    if (item == NULL)
+        Py_RETURN_NONE;
     return opened(module, item, false);
 }
 
@@ -223,8 +221,7 @@ static PyObject *work_give(PyObject *module, PyObject *arguments)
     pthread_mutex_unlock(&work->lock);
     if (given_up)
         homefree_items_drop(item);
-    Py_INCREF(Py_None);
-    return Py_None;
+    Py_RETURN_NONE;
 }
 
 static PyObject *work_overdue(PyObject *module, PyObject *arguments)
@@ -248,10 +245,8 @@ static PyObject *work_overdue(PyObject *module, PyObject *arguments)
             number = worker->number;
         }
         pthread_mutex_unlock(&work->lock);
-        PyObject *row = more ? Py_BuildValue("iK", slot, number) : NULL;
-        if (more && (row == NULL || PyList_Append(list, row) != 0))
+        if (more && homefree_append(list, Py_BuildValue("iK", slot, number)) != 0)
             Py_CLEAR(list);
-        Py_XDECREF(row);
     }
     return list;
 }
@@ -277,18 +272,14 @@ static PyObject *work_collect(PyObject *module, PyObject *arguments)
     }
     pthread_mutex_unlock(&work->lock);
     Py_END_ALLOW_THREADS
-    if (ended) {
-        Py_INCREF(Py_None);
-        return Py_None;
-    }
+    if (ended)
+        Py_RETURN_NONE;
     PyObject *list = PyList_New(0);
     while (list != NULL && items != NULL) {
         struct item *item = items;
         items = item->next;
-        PyObject *values = opened(module, item, true);
-        if (values == NULL || PyList_Append(list, values) != 0)
+        if (homefree_append(list, opened(module, item, true)) != 0)
             Py_CLEAR(list);
-        Py_XDECREF(values);
     }
     homefree_items_drop(items);
     return list;
@@ -337,12 +328,9 @@ static PyObject *work_clear(PyObject *module, PyObject *capsule)
     struct item *items = homefree_index_clear(&work->index, &work->tasks);
     pthread_cond_broadcast(&work->freed);
     pthread_mutex_unlock(&work->lock);
-    for (struct item *item = items; item != NULL && numbers != NULL; item = item->next) {
-        PyObject *number = PyLong_FromUnsignedLongLong(item->number);
-        if (number == NULL || PyList_Append(numbers, number) != 0)
+    for (struct item *item = items; item != NULL && numbers != NULL; item = item->next)
+        if (homefree_append(numbers, PyLong_FromUnsignedLongLong(item->number)) != 0)
             Py_CLEAR(numbers);
-        Py_XDECREF(number);
-    }
     homefree_items_drop(items);
     return numbers;
 }
@@ -364,8 +352,7 @@ static PyObject *work_close(PyObject *module, PyObject *capsule)
     if (work == NULL)
         return NULL;
     close_work(work);
-    Py_INCREF(Py_None);
-    return Py_None;
+    Py_RETURN_NONE;
 }
 
 PyMethodDef homefree_work_methods[] = {

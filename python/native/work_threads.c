@@ -200,14 +200,11 @@ static PyObject *work_start(PyObject *module, PyObject *arguments)
     pthread_mutex_unlock(&work->lock);
     pthread_t thread;
     int error = pthread_create(&thread, NULL, run_worker, worker);
-    if (error == 0) {
+    if (error == 0)
         pthread_detach(thread);
-        Py_INCREF(Py_None);
-        return Py_None;
-    }
-    leave(work, worker);
-    errno = error;
-    return PyErr_SetFromErrno(PyExc_OSError);
+    else
+        leave(work, worker);
+    return homefree_done(-error, NULL);
 }
 
 /* ---- workers in interpreters of others ---- */
@@ -250,8 +247,7 @@ static PyObject *work_left(PyObject *module, PyObject *arguments)
     if (why != NULL)
         report_broken(work, why);
     leave(work, NULL);
-    Py_INCREF(Py_None);
-    return Py_None;
+    Py_RETURN_NONE;
 }
 
 PyMethodDef homefree_worker_methods[] = {
