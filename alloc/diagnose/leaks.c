@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * See leaks.h; and hf_findings_lost() of homefree/diagnose.h: blocks that were allocated while a
- * watch was open, that nobody freed, and that nothing points to any more. Owns, while it looks, what
- * it looks for. One thread at a time looks (reachable.h).
+ * watch was open, that nobody freed, and that nothing points to any more. Owns, while it looks,
+ * what it looks for. One thread at a time looks (reachable.h).
  */
 #include "alloc/diagnose/leaks.h"
 

@@ -115,12 +115,12 @@ static inline const struct hf_instance_functions *hf_instance_other(void)
     return hf_instance_forward();
 }
 
-/* Begins an exported function: in a copy that is not the heap, returns what the heap's copy answers;
- * -ENOTSUP if that one is older and has no such function. */
-#define HF_INSTANCE_FORWARD(function, ...)                                                  \
-    do {                                                                                    \
-        const struct hf_instance_functions *other = hf_instance_other();                    \
-        if (other != NULL)                                                                  \
+/* Begins an exported function: in a copy that is not the heap, returns what the heap's copy
+ * answers; -ENOTSUP if that one is older and has no such function. */
+#define HF_INSTANCE_FORWARD(function, ...)                                            \
+    do {                                                                              \
+        const struct hf_instance_functions *other = hf_instance_other();              \
+        if (other != NULL)                                                            \
             return other->function != NULL ? other->function(__VA_ARGS__) : -ENOTSUP; \
     } while (0)
 
@@ -135,8 +135,8 @@ void hf_instance_offer(void (*fill)(struct hf_instance_functions *out));
 
 /*
  * For start/start.c: turns this copy into the heap or a forwarder; hf_instance_publish() then marks
- * it as started. The heap's region must be reserved, and all functions be offered. A forwarder calls
- * the functions of `heap`, or `instead` if `heap` is incompatible.
+ * it as started. The heap's region must be reserved, and all functions be offered. A forwarder
+ * calls the functions of `heap`, or `instead` if `heap` is incompatible.
  */
 void hf_instance_become_heap(void);
 void hf_instance_become_forwarder(const struct hf_instance *heap,

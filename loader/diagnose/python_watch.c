@@ -9,11 +9,13 @@
  */
 #include "alloc/base/dynlink.h"
 #include "alloc/diagnose/findings.h"
-#include "alloc/diagnose/leaks.h"
 #include "alloc/diagnose/interpreter_sites.h"
-#include "loader/diagnose/guarded_frames.h"
+#include "alloc/diagnose/leaks.h"
+#include "alloc/diagnose/python_stack.h"
+#include "alloc/diagnose/unwind.h"
 #include "loader/diagnose/python_domains.h"
 #include "loader/host/cpython.h"
+#include "loader/host/python_frames.h"
 #include "loader/host/shared_blocks.h"
 #include "loader/interpose/loader_lock.h"
 #include "loader/interpose/route.h"
@@ -21,6 +23,56 @@
 
 #include <pthread.h>
 #include <stdbool.h>
+
+/* ---- frames ---- */
+
+/* Of Python, for the stacks of a report. Reads are guarded (unwind.h): a wrong pointer ends the
+ * stack. */
+
+struct taking {
+    struct hf_python_frame *frames;
+    volatile size_t count;
+};
+
+static void follow(void *argument)
+{
+    struct taking *taking = argument;
+    hf_python_frames_take(HF_PYTHON_BELIEVE, taking->frames, &taking->count);
+}
+
+static size_t take(struct hf_python_frame frames[HF_PYTHON_FRAMES_MAX])
+{
+    struct taking taking = {.frames = frames};
+    (void)hf_unwind_guard(follow, &taking);
+    return taking.count;
+}
+
+struct describing {
+    const struct hf_python_frame *frame;
+    struct hf_python_place *out;
+};
+
+static void read_place(void *argument)
+{
+    const struct describing *describing = argument;
+    hf_python_frame_describe(HF_PYTHON_BELIEVE, describing->frame, describing->out);
+}
+
+static void describe(const struct hf_python_frame *frame, struct hf_python_place *out)
+{
+    struct describing describing = {frame, out};
+    out->file[0] = out->function[0] = '\0';
+    out->line = 0;
+    (void)hf_unwind_guard(read_place, &describing);
+}
+
+static void offer_frames(const struct hf_cpython *cpython)
+{
+    if (hf_python_frames_start(cpython, hf_cpython_attached))
+        hf_python_stack_offer(&(struct hf_python_stack_functions){take, describe});
+}
+
+/* ---- CPython ---- */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static bool found, begun;
@@ -50,7 +102,7 @@ static void look_for_cpython(void)
         (void)hf_loader_lock_run(find_function, &function);
     const struct hf_cpython *cpython = function != NULL ? hf_cpython_find(function) : NULL;
     if (cpython != NULL) {
-        hf_guarded_frames_start(cpython);
+        offer_frames(cpython);
         hf_python_domains_install(cpython);
     }
     found = found || function != NULL;

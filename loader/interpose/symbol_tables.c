@@ -8,12 +8,15 @@
  */
 #include "loader/interpose/symbol_tables.h"
 
+#include "alloc/base/dynlink.h"
 #include "alloc/base/fatal.h"
 #include "loader/interpose/definers.h"
 #include "loader/interpose/slot_writes.h"
-#include "loader/interpose/table_pages.h"
 
 #include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -34,6 +37,131 @@ void *hf_table_address(const struct hf_object *object, const char *name)
         return address; /* the common case */
     int function = hf_routed_by_name(name);
     return function >= 0 ? hf_table_behind((enum hf_routed)function, address) : address;
+}
+
+/* ---- pages of a table ---- */
+
+/* What may lie between two tables, because the second is aligned. */
+enum { GAP_MAX = 7, RANGES_MAX = 24 };
+
+struct ranges {
+    struct {
+        uintptr_t start, end;
+    } of[RANGES_MAX];
+    size_t count;
+};
+
+static void add_range(struct ranges *ranges, const void *start, const void *end)
+{
+    if (start == NULL || end <= start || ranges->count == RANGES_MAX)
+        return;
+    ranges->of[ranges->count].start = (uintptr_t)start;
+    ranges->of[ranges->count++].end = (uintptr_t)end;
+}
+
+static void add_sized(struct ranges *ranges, const void *start, size_t size)
+{
+    if (start != NULL)
+        add_range(ranges, start, (const char *)start + size);
+}
+
+/* The header, the program headers and what those call notes. */
+static void add_headers(struct ranges *ranges, const struct hf_object *object)
+{
+    add_sized(ranges, hf_object_header(object), sizeof(ElfW(Ehdr)));
+    add_sized(ranges, object->headers, object->headers_count * sizeof *object->headers);
+    for (size_t i = 0; i < object->headers_count; i++)
+        if (object->headers[i].p_type == PT_NOTE)
+            add_sized(ranges, (const void *)(object->base + object->headers[i].p_vaddr),
+                      object->headers[i].p_memsz);
+}
+
+static void add_hashes(struct ranges *ranges, const struct hf_object *object, size_t symbols)
+{
+    const uint32_t *table = object->sysv_hash;
+    if (table != NULL)
+        add_range(ranges, table, table + 2 + table[0] + table[1]);
+    table = object->gnu_hash;
+    if (table != NULL)
+        add_range(ranges, table,
+                  (const uint32_t *)((const ElfW(Addr) *)(const void *)(table + 4) + table[2]) +
+                      table[0] + symbols - table[1]);
+}
+
+static void add_needed_versions(struct ranges *ranges, const struct hf_object *object)
+{
+    const char *need = (const void *)object->needs, *end = need;
+    for (size_t i = 0; i < object->needs_count; i++) {
+        const ElfW(Verneed) *entry = (const void *)need;
+        if (hf_object_capacity(object, entry) < sizeof *entry)
+            break;
+        const char *last = need + entry->vn_aux + entry->vn_cnt * sizeof(ElfW(Vernaux));
+        end = last > end ? last : end;
+        need += entry->vn_next;
+    }
+    add_range(ranges, object->needs, end);
+}
+
+static void add_defined_versions(struct ranges *ranges, const struct hf_object *object)
+{
+    uintptr_t start = 0;
+    size_t count = 0;
+    for (const ElfW(Dyn) *d = object->map->l_ld; d->d_tag != DT_NULL; d++) {
+        if (d->d_tag == DT_VERDEF)
+            start = d->d_un.d_ptr < object->base ? d->d_un.d_ptr + object->base : d->d_un.d_ptr;
+        if (d->d_tag == DT_VERDEFNUM)
+            count = d->d_un.d_val;
+    }
+    const char *definition = (const void *)start, *end = definition;
+    for (size_t i = 0; i < count && definition != NULL; i++) {
+        const ElfW(Verdef) *entry = (const void *)definition;
+        if (hf_object_capacity(object, entry) < sizeof *entry)
+            break;
+        const char *last = definition + entry->vd_aux + entry->vd_cnt * sizeof(ElfW(Verdaux));
+        end = last > end ? last : end;
+        definition += entry->vd_next;
+    }
+    add_range(ranges, (const void *)start, end);
+}
+
+static void add_all(struct ranges *ranges, const struct hf_object *object)
+{
+    add_headers(ranges, object);
+    const size_t symbols = hf_object_symbols_end(object);
+    add_hashes(ranges, object, symbols);
+    add_sized(ranges, object->symbols, symbols * sizeof *object->symbols);
+    add_sized(ranges, object->strings, object->strings_size);
+    add_sized(ranges, object->versions, symbols * sizeof *object->versions);
+    add_needed_versions(ranges, object);
+    add_defined_versions(ranges, object);
+    add_sized(ranges, object->rela, object->rela_size);
+    add_sized(ranges, object->jump_relocations, object->jump_relocations_size);
+}
+
+/* Returns whether the pages from that of `lowest` to that of `highest` hold read-only data alone,
+ * so that they may be made writable. They do in a read-only segment. In a segment with code, as
+ * GNU's linker makes it on aarch64, they do if nothing but tables that the dynamic linker reads,
+ * whose sizes are known, fills them. */
+static bool is_apart(const struct hf_object *object, uintptr_t lowest, uintptr_t highest)
+{
+    const unsigned protection = hf_object_protection(object, lowest);
+    if (hf_object_protection(object, highest) != protection)
+        return false;
+    if (protection != (PF_R | PF_X))
+        return protection == PF_R;
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), end = (highest & -page) + page;
+    uintptr_t covered = lowest & -page;
+    struct ranges ranges = {.count = 0};
+    add_all(&ranges, object);
+    for (size_t i = 0; i < ranges.count && covered < end;) {
+        if (ranges.of[i].start <= covered + GAP_MAX && ranges.of[i].end > covered) {
+            covered = ranges.of[i].end;
+            i = 0;
+        } else {
+            i++;
+        }
+    }
+    return covered >= end;
 }
 
 /* ---- the entries ---- */
@@ -113,7 +241,7 @@ void hf_table_route(const struct hf_object *object, bool loader)
         entries.requests[count] = entries.requests[i];
         entries.symbols[count++] = entries.symbols[i];
     }
-    if (count == 0 || !hf_table_is_apart(object, lowest, highest))
+    if (count == 0 || !is_apart(object, lowest, highest))
         return;
     hf_stubs_for(entries.requests, count);
     const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
@@ -143,7 +271,7 @@ void hf_table_visit(struct hf_object *object, bool loader, hf_table_visitor *vis
             .routed = hf_stub_is(entries.requests[i].function, entries.requests[i].original),
         };
         const uintptr_t at = (uintptr_t)entries.symbols[i];
-        if (!definition.routed && !hf_table_is_apart(object, at, at + sizeof(ElfW(Sym)) - 1))
+        if (!definition.routed && !is_apart(object, at, at + sizeof(ElfW(Sym)) - 1))
             definition.reason = "the symbol table shares a page with code or variables";
         else if (!definition.routed)
             definition.reason = "the symbol table cannot be made writable, or was changed back";

@@ -33,9 +33,11 @@ static void drop(PyObject *capsule)
 #define TEXT_OF(constant) TEXT(constant)
 
 static const struct homefree_remedy remedies[] = {
-    {-ENOSPC, "homefree.check: " TEXT_OF(HF_WATCHES_MAX) " watches are open; end one of them first"},
-    {-ENOTSUP, "homefree.check: another libhomefree in this process is the heap, and it is too old to "
-               "have watches; install one version of homefree for both"},
+    {-ENOSPC,
+     "homefree.check: " TEXT_OF(HF_WATCHES_MAX) " watches are open; end one of them first"},
+    {-ENOTSUP,
+     "homefree.check: another libhomefree in this process is the heap, and it is too old to "
+     "have watches; install one version of homefree for both"},
     {-ENOMEM, NULL},
     {0, NULL},
 };
@@ -140,9 +142,9 @@ static PyObject *watch_left(PyObject *module, PyObject *capsule)
     const struct hf_left *left = all.items;
     PyObject *list = error == 0 && !all.failed ? PyList_New(0) : NULL;
     for (size_t i = 0; list != NULL && i < all.count; i++) {
-        PyObject *entry = Py_BuildValue(
-            "(NKK)", PyUnicode_DecodeFSDefault(left[i].allocated_by),
-            (unsigned long long)left[i].count, (unsigned long long)left[i].bytes);
+        PyObject *entry =
+            Py_BuildValue("(NKK)", PyUnicode_DecodeFSDefault(left[i].allocated_by),
+                          (unsigned long long)left[i].count, (unsigned long long)left[i].bytes);
         if (homefree_append(list, entry) != 0)
             Py_CLEAR(list);
     }
@@ -200,10 +202,12 @@ static PyObject *watch_at(PyObject *module, PyObject *args)
 /* ---- failure on demand ---- */
 
 static const struct homefree_remedy fail_remedies[] = {
-    {-ENOSPC, "homefree.check: " TEXT_OF(HF_FAIL_THREADS_MAX) " threads make calls fail; end one of them "
-              "first"},
-    {-ENOTSUP, "homefree.check: another libhomefree in this process is the heap, and it is too old to "
-               "make calls fail; install one version of homefree for both"},
+    {-ENOSPC,
+     "homefree.check: " TEXT_OF(HF_FAIL_THREADS_MAX) " threads make calls fail; end one of them "
+                                                     "first"},
+    {-ENOTSUP,
+     "homefree.check: another libhomefree in this process is the heap, and it is too old to "
+     "make calls fail; install one version of homefree for both"},
     {-ENOMEM, NULL},
     {0, NULL},
 };

@@ -435,8 +435,9 @@ static PyObject *shared(PyObject *module, PyObject *arguments)
     view.obj = owner;
     Py_INCREF(owner);
     struct hf_release *keeper = hold(&view);
-    return keeper != NULL ? shared_of(homefree_state_of(module), view.buf, view.len, view.readonly, keeper)
-                          : NULL;
+    return keeper != NULL
+               ? shared_of(homefree_state_of(module), view.buf, view.len, view.readonly, keeper)
+               : NULL;
 }
 
 static PyObject *shared_record(PyObject *module, PyObject *object)

@@ -138,16 +138,21 @@ static int read_mode(PyObject *value, enum hf_python_mode *out)
 }
 
 static const struct homefree_remedy remedies[] = {
-    {-EPERM, "install(): routing is off, but CPython passes some memory to libc's free(), which only "
-             "routing can redirect; remove route:off from HOMEFREE_CONF"},
-    {-ENOENT, "install(): this interpreter is not CPython 3.9 or newer, so its allocators cannot be "
-              "replaced; use install(python='off', numpy=False)"},
-    {-ENOSPC, "install(): other tools replaced CPython's allocators too often, so there is no room for "
-              "another hook; call install() once, before they start"},
-    {-ENOSYS, "install(): whether python='full' is possible in a free-threaded CPython newer than 3.14 "
-              "is not known to this homefree; use install(), which serves the RAW domain"},
-    {-ENOTSUP, "install(): another libhomefree in this process is the heap, and it is too old to serve "
-               "CPython; install one version of homefree for both"},
+    {-EPERM,
+     "install(): routing is off, but CPython passes some memory to libc's free(), which only "
+     "routing can redirect; remove route:off from HOMEFREE_CONF"},
+    {-ENOENT,
+     "install(): this interpreter is not CPython 3.9 or newer, so its allocators cannot be "
+     "replaced; use install(python='off', numpy=False)"},
+    {-ENOSPC,
+     "install(): other tools replaced CPython's allocators too often, so there is no room for "
+     "another hook; call install() once, before they start"},
+    {-ENOSYS,
+     "install(): whether python='full' is possible in a free-threaded CPython newer than 3.14 "
+     "is not known to this homefree; use install(), which serves the RAW domain"},
+    {-ENOTSUP,
+     "install(): another libhomefree in this process is the heap, and it is too old to serve "
+     "CPython; install one version of homefree for both"},
     {0, NULL},
 };
 

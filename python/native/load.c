@@ -243,8 +243,9 @@ static PyObject *close_handle(PyObject *module, PyObject *number)
     (void)module;
     void *handle = PyLong_AsVoidPtr(number);
     if (handle == NULL)
-        return PyErr_Occurred() ? NULL
-                                : homefree_os_error(-EINVAL, "this is not a handle of open_file()", number);
+        return PyErr_Occurred()
+                   ? NULL
+                   : homefree_os_error(-EINVAL, "this is not a handle of open_file()", number);
     dlclose(handle);
     Py_RETURN_NONE;
 }

@@ -33,8 +33,8 @@ PyObject *homefree_done(int error, const struct homefree_remedy *remedies)
 
 PyObject *homefree_os_error(int error, const char *text, PyObject *path)
 {
-    PyObject *arguments =
-        Py_BuildValue(path != NULL ? "isO" : "is", -error, text != NULL ? text : strerror(-error), path);
+    PyObject *arguments = Py_BuildValue(path != NULL ? "isO" : "is", -error,
+                                        text != NULL ? text : strerror(-error), path);
     if (arguments != NULL) {
         PyErr_SetObject(PyExc_OSError, arguments);
         Py_DECREF(arguments);

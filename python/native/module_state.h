@@ -59,8 +59,8 @@ PyObject *homefree_done(int error, const struct homefree_remedy *remedies);
 /* Sets OSError with a text (NULL: strerror's) and a path (or NULL). Returns NULL. */
 PyObject *homefree_os_error(int error, const char *text, PyObject *path);
 
-/* Appends to a list, which may be NULL as the item may, and takes over the item's reference. Returns
- * 0, or -1 with an exception set. */
+/* Appends to a list, which may be NULL as the item may, and takes over the item's reference.
+ * Returns 0, or -1 with an exception set. */
 int homefree_append(PyObject *list, PyObject *item);
 
 /* A list that a visitor in C fills without the GIL. */
@@ -73,7 +73,8 @@ struct homefree_rows {
 /* Adds a copy of an item of `size` bytes. */
 void homefree_rows_add(struct homefree_rows *rows, const void *item, size_t size);
 
-/* Adds a type to the module under a name; `type` may be NULL. Returns 0, or -1 with an exception. */
+/* Adds a type to the module under a name; `type` may be NULL. Returns 0, or -1 with an exception.
+ */
 int homefree_add_type(PyObject *module, const char *name, PyTypeObject *type);
 
 /* Whether an object is a module's definition with a slot of this number and value: a bool. */

@@ -12,12 +12,14 @@
 #include <stdint.h>
 
 static const struct homefree_remedy remedies[] = {
-    {-EBUSY, "a profile has begun already, or another thread looks at its samples; call profile_end() "
-             "first"},
+    {-EBUSY,
+     "a profile has begun already, or another thread looks at its samples; call profile_end() "
+     "first"},
     {-EINVAL, "there is no profile; call profile_begin() first"},
-    {-ENOTSUP, "this process cannot be profiled: it runs in diagnostics mode, whose reports have stacks "
-               "by themselves, or libhomefree-profile.so is not installed beside libhomefree, as a line "
-               "on stderr says"},
+    {-ENOTSUP,
+     "this process cannot be profiled: it runs in diagnostics mode, whose reports have stacks "
+     "by themselves, or libhomefree-profile.so is not installed beside libhomefree, as a line "
+     "on stderr says"},
     {-EAGAIN, "another thread's fork takes long; try again"},
     {-ENOMEM, NULL},
     {0, NULL},

@@ -11,9 +11,9 @@
 #include "alloc/base/fork_lock.h"
 #include "satellites/background/background_core.h"
 #include "satellites/background/pressure_watches.h"
-#include "satellites/background/trim_requests.h"
 
 #include <errno.h>
+#include <homefree/trim.h>
 #include <linux/futex.h>
 #include <poll.h>
 #include <signal.h>
@@ -47,13 +47,64 @@ static bool is_alone(void)
            tasks.st_nlink == OF_A_DIRECTORY + THE_FIRST_AND_THIS;
 }
 
+/* ---- requests of `homefree trim --pid` (loader/record/live_trim.h)  ---- */
+
+static void begin_listening(void)
+{
+    struct hf_live_trim *request = hf_core()->request;
+    request->answered = __atomic_load_n(&request->asked, __ATOMIC_RELAXED);
+    __atomic_store_n(&request->listens, 1, __ATOMIC_RELEASE);
+}
+
+static void stop_listening(void)
+{
+    __atomic_store_n(&hf_core()->request->listens, 0, __ATOMIC_RELEASE);
+}
+
+/* The text's end, if it is too long. */
+static void copy_end(char *to, size_t size, const char *text)
+{
+    const size_t length = text != NULL ? strlen(text) : 0;
+    memset(to, 0, size);
+    if (length < size)
+        memcpy(to, text != NULL ? text : "", length);
+    else
+        memcpy(to, text + length - (size - 1), size - 1);
+}
+
+static void add_row(const struct hf_trimmed *trimmed, void *context)
+{
+    struct hf_live_trim *request = context;
+    if (request->count == HF_LIVE_TRIM_ROWS) {
+        request->left_out++;
+        return;
+    }
+    struct hf_live_trim_row *row = &request->rows[request->count++];
+    copy_end(row->allocator, sizeof row->allocator, trimmed->allocator);
+    copy_end(row->how, sizeof row->how, trimmed->how);
+    copy_end(row->object, sizeof row->object, trimmed->object);
+    row->before = trimmed->before;
+    row->after = trimmed->after;
+}
+
+static void answer(void)
+{
+    struct hf_live_trim *request = hf_core()->request;
+    const uint64_t asked = __atomic_load_n(&request->asked, __ATOMIC_ACQUIRE);
+    if (asked == request->answered)
+        return;
+    request->count = request->left_out = 0;
+    request->error = hf_core()->trim(add_row, request);
+    __atomic_store_n(&request->answered, asked, __ATOMIC_RELEASE);
+}
+
 /* ---- looking ---- */
 
 /* Returns in how many milliseconds to look again, and whether somebody wants to know of pressure.
  */
 static int look(bool *watches)
 {
-    hf_trim_requests_answer();
+    answer();
     const int pause = hf_core()->look(QUIET) == HF_LOOK_BUSY ? BUSY : IDLE;
     const int sooner = hf_watches_look();
     *watches = sooner >= 0;
@@ -71,7 +122,7 @@ static void *run(void *unused)
 {
     (void)unused;
     (void)prctl(PR_SET_NAME, "homefree");
-    hf_trim_requests_listen();
+    begin_listening();
     while (!is_alone()) {
         __atomic_store_n(&is_working, 1, __ATOMIC_SEQ_CST);
         bool watches = false;
@@ -153,6 +204,6 @@ void hf_background_thread_left(void)
         runs = false;
     if (is_working != 0)
         is_working = 0;
-    hf_trim_requests_left();
+    stop_listening();
     hf_watches_left();
 }

@@ -10,7 +10,6 @@
 #include "satellites/cuda/space/owners.h"
 #include "satellites/cuda/space/pool.h"
 #include "satellites/cuda/space/spaces.h"
-#include "satellites/cuda/space/stream_order.h"
 #include "satellites/cuda/varena/varena.h"
 
 static void in_child(void)

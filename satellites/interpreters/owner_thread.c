@@ -16,13 +16,14 @@
 #include "satellites/interpreters/posts.h"
 #include "satellites/interpreters/registry.h"
 #include "satellites/interpreters/sessions.h"
-#include "satellites/interpreters/stuck.h"
 #include "satellites/interpreters/thread_states.h"
 #include "satellites/interpreters/value_memory.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <homefree/alloc.h>
 #include <homefree/host.h>
+#include <link.h>
 #include <stdio.h>
 
 #define AGAIN_MS    50 /* between two looks at what cannot be waited for */
@@ -411,13 +412,70 @@ void hf_owner_thread_forsake(struct hf_interpreter *interpreter)
     hf_owner_thread_dismiss(interpreter);
 }
 
+/* ---- interpreters that CPython ends without ---- */
+
+/*
+ * Code in them never returns. Py_FinalizeEx() ends the process if it finds other interpreters in
+ * the list, and nothing that CPython offers takes one out without freeing what its threads still
+ * use. Where the link to an interpreter lies differs with CPython's version, so each word that
+ * holds the interpreter's address is tried: it is the link if CPython's own functions then leave it
+ * out.
+ */
+
+/* Less than any version's, and more than where the link lies: 0 in 3.12, 7264 in 3.13. */
+#define INTERPRETER_SIZE ((size_t)32 << 10)
+
+static struct hf_py_interpreter *next_to(const struct hf_cpython_interpreters *py,
+                                         struct hf_py_interpreter *before)
+{
+    return before != NULL ? py->interpreter_next(before) : py->interpreter_head();
+}
+
+/* The memory that the link to an interpreter is in: the one before it, or CPython's _PyRuntime. */
+static void *holder_of(struct hf_py_interpreter *before, size_t *size)
+{
+    Dl_info info;
+    void *runtime, *symbol = NULL;
+    *size = INTERPRETER_SIZE;
+    if (before != NULL)
+        return before;
+    runtime = dlsym(RTLD_DEFAULT, "_PyRuntime");
+    if (runtime == NULL || dladdr1(runtime, &info, &symbol, RTLD_DL_SYMENT) == 0 || symbol == NULL)
+        return NULL;
+    *size = ((const ElfW(Sym) *)symbol)->st_size;
+    return runtime;
+}
+
+/* Takes an interpreter out of CPython's list; false: it is the main one, or CPython's list was not
+ * found. Nothing of it is freed, and its threads end when they next want its GIL while CPython is
+ * finalized. It must not be ended any more, and none is made or ended meanwhile. */
+static bool unlist(const struct hf_cpython_interpreters *py, struct hf_py_interpreter *stuck)
+{
+    struct hf_py_interpreter *before = NULL, *at, *const after = py->interpreter_next(stuck);
+    size_t size;
+    while ((at = next_to(py, before)) != stuck && at != NULL)
+        before = at;
+    struct hf_py_interpreter **words = holder_of(before, &size);
+    if (at == NULL || after == NULL || words == NULL)
+        return false;
+    for (size_t i = 0; i < size / sizeof *words; i++) {
+        if (words[i] != stuck)
+            continue;
+        words[i] = after;
+        if (next_to(py, before) == after)
+            return true;
+        words[i] = stuck;
+    }
+    return false;
+}
+
 void hf_owner_thread_lose(struct hf_interpreter *interpreter)
 {
     pthread_mutex_lock(&turn_lock);
     pthread_mutex_lock(&interpreter->lock);
     if (has_turn == NULL && !interpreter->is_lost && !interpreter->finishing &&
         interpreter->group->engine == HF_ENGINE_OWN_GIL)
-        interpreter->is_lost = hf_stuck_unlist(interpreter->group->py, interpreter->python);
+        interpreter->is_lost = unlist(interpreter->group->py, interpreter->python);
     pthread_mutex_unlock(&interpreter->lock);
     pthread_mutex_unlock(&turn_lock);
 }

@@ -12,11 +12,59 @@
 #include <errno.h>
 #include <homefree/alloc.h>
 #include <signal.h>
+#include <stdint.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 static pthread_key_t key;
 static bool has_key;
 static void (*at_thread_end)(struct hf_thread_record *record);
 static atomic_uint era;
+
+/* ---- stacks for signal handlers ---- */
+
+#if !defined(AT_MINSIGSTKSZ)
+#    define AT_MINSIGSTKSZ 51
+#endif
+
+/* For the handlers themselves, the host's too; the kernel's frame comes on top of it. */
+enum { ROOM = 64 * 1024 };
+
+void hf_signal_stack_give(struct hf_signal_stack *stack)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    const size_t size = (ROOM + getauxval(AT_MINSIGSTKSZ) + page - 1) & -page;
+    stack_t now;
+    if (stack->start != NULL || sigaltstack(NULL, &now) != 0 || (now.ss_flags & SS_DISABLE) == 0)
+        return;
+    /* One page below it stays without access. */
+    void *start = mmap(NULL, page + size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (start == MAP_FAILED)
+        return;
+    const stack_t ours = {.ss_sp = (char *)start + page, .ss_size = size};
+    if (mprotect(ours.ss_sp, size, PROT_READ | PROT_WRITE) != 0 || sigaltstack(&ours, NULL) != 0) {
+        (void)munmap(start, page + size);
+        return;
+    }
+    *stack = (struct hf_signal_stack){start, page + size};
+}
+
+/* Takes it away again and unmaps it, unless the thread uses another one by now, whose owner may
+ * come back to it. */
+static void take_signal_stack(struct hf_signal_stack *stack)
+{
+    const stack_t none = {.ss_flags = SS_DISABLE};
+    stack_t now;
+    const uintptr_t start = (uintptr_t)stack->start;
+    if (stack->start == NULL || sigaltstack(NULL, &now) != 0 ||
+        (uintptr_t)now.ss_sp - start >= stack->size || sigaltstack(&none, NULL) != 0)
+        return;
+    (void)munmap(stack->start, stack->size);
+    *stack = (struct hf_signal_stack){NULL, 0};
+}
+
+/* ---- records ---- */
 
 static void thread_ends(void *argument)
 {
@@ -27,7 +75,7 @@ static void thread_ends(void *argument)
         at_thread_end(record);
         pthread_setspecific(key, NULL);
     }
-    hf_signal_stack_take(&record->signals);
+    take_signal_stack(&record->signals);
     hf_free(record->entered);
     hf_free(record->stack);
     hf_free(record);

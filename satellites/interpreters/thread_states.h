@@ -15,7 +15,13 @@
 #define HOMEFREE_SATELLITES_INTERPRETERS_THREAD_STATES_H
 
 #include "satellites/interpreters/interpreter.h"
-#include "satellites/interpreters/signal_stack.h"
+
+/* A stack for signal handlers, so that a thread whose own stack has overflowed can still say where.
+ */
+struct hf_signal_stack {
+    void *start; /* NULL: not made; what lies there is mapped */
+    size_t size;
+};
 
 /* One attachment, which covers the one before. */
 struct hf_attachment {
@@ -63,6 +69,9 @@ void hf_thread_moves(struct hf_thread_record *record, struct hf_running *running
 /* The calling thread, whose record that is, begins a session of an interpreter. Returns whether it
  * is its first one there, as far as is known. */
 bool hf_thread_enters(struct hf_thread_record *record, int64_t interpreter);
+
+/* Gives the calling thread one, unless it has one already, of whoever's. */
+void hf_signal_stack_give(struct hf_signal_stack *stack);
 
 /* Tells diagnostics mode that an interpreter has ended. */
 void hf_threads_ended(int64_t interpreter);

@@ -4,8 +4,6 @@
  */
 #include "loader/command/report/merged.h"
 
-#include "loader/command/report/order.h"
-
 #include <stdlib.h>
 #include <string.h>
 
@@ -57,6 +55,22 @@ void hf_merged_begin(struct hf_merged *merged, struct hf_keep *keep)
     hf_keep_table_begin(&merged->pairs_table, keep, sizeof(struct hf_pair_key));
     hf_keep_table_begin(&merged->suppressed_table, keep, sizeof(struct hf_suppression_key));
     merged->numbered = hf_keep_bytes(keep, NUMBERED * sizeof(struct hf_object *));
+}
+
+/* ---- comparisons for sorting ------------------------------------------------------------------
+ */
+
+static int order_numbers(uint64_t one, uint64_t other)
+{
+    return (one > other) - (one < other);
+}
+
+/* NULL comes first. */
+static int order_texts(const char *one, const char *other)
+{
+    if (one == NULL || other == NULL)
+        return (one != NULL) - (other != NULL);
+    return strcmp(one, other);
 }
 
 /* ---- strings, objects, places --------------------------------------------------------------- */
@@ -394,23 +408,23 @@ static int compare_sides(const struct hf_side *one, const struct hf_side *other)
     int order =
         compare_objects(left != NULL ? left->object : NULL, right != NULL ? right->object : NULL);
     if (order == 0 && left != NULL && right != NULL)
-        order = hf_order_numbers(left->offset, right->offset);
-    return order ?: hf_order_texts(one->function, other->function)
-                        ?: hf_order_texts(one->python, other->python)
-                               ?: hf_order_numbers(one->line, other->line);
+        order = order_numbers(left->offset, right->offset);
+    return order ?: order_texts(one->function, other->function)
+                        ?: order_texts(one->python, other->python)
+                               ?: order_numbers(one->line, other->line);
 }
 
 static int compare_findings(const void *left, const void *right)
 {
     const struct hf_merged_finding *one = *(struct hf_merged_finding *const *)left;
     const struct hf_merged_finding *other = *(struct hf_merged_finding *const *)right;
-    return hf_order_numbers(rule_texts[other->key.rule].severity,
+    return order_numbers(rule_texts[other->key.rule].severity,
                             rule_texts[one->key.rule].severity)
-               ?: hf_order_numbers(other->count, one->count)
-               ?: hf_order_numbers(other->bytes, one->bytes)
-               ?: hf_order_numbers(one->key.rule, other->key.rule)
-               ?: hf_order_texts(one->key.allocator, other->key.allocator)
-               ?: hf_order_texts(one->key.allocator_object, other->key.allocator_object)
+               ?: order_numbers(other->count, one->count)
+               ?: order_numbers(other->bytes, one->bytes)
+               ?: order_numbers(one->key.rule, other->key.rule)
+               ?: order_texts(one->key.allocator, other->key.allocator)
+               ?: order_texts(one->key.allocator_object, other->key.allocator_object)
                ?: compare_sides(&one->key.allocated, &other->key.allocated)
                ?: compare_sides(&one->key.freed, &other->key.freed)
                ?: compare_sides(&one->key.first_freed, &other->key.first_freed);
@@ -420,36 +434,36 @@ static int compare_pairs(const void *left, const void *right)
 {
     const struct hf_merged_pair *one = *(struct hf_merged_pair *const *)left;
     const struct hf_merged_pair *other = *(struct hf_merged_pair *const *)right;
-    return hf_order_numbers(other->blocks, one->blocks)
-               ?: hf_order_numbers(other->bytes, one->bytes)
-               ?: hf_order_texts(one->key.allocated, other->key.allocated)
-               ?: hf_order_texts(one->key.freed, other->key.freed);
+    return order_numbers(other->blocks, one->blocks)
+               ?: order_numbers(other->bytes, one->bytes)
+               ?: order_texts(one->key.allocated, other->key.allocated)
+               ?: order_texts(one->key.freed, other->key.freed);
 }
 
 static int compare_suppressions(const void *left, const void *right)
 {
     const struct hf_merged_suppression *one = *(struct hf_merged_suppression *const *)left;
     const struct hf_merged_suppression *other = *(struct hf_merged_suppression *const *)right;
-    return hf_order_numbers(other->count, one->count)
-               ?: hf_order_texts(one->key.pattern, other->key.pattern)
-               ?: hf_order_texts(one->key.why, other->key.why);
+    return order_numbers(other->count, one->count)
+               ?: order_texts(one->key.pattern, other->key.pattern)
+               ?: order_texts(one->key.why, other->key.why);
 }
 
 static int compare_processes(const void *left, const void *right)
 {
     const struct hf_process *one = *(struct hf_process *const *)left;
     const struct hf_process *other = *(struct hf_process *const *)right;
-    return hf_order_numbers(one->header.started, other->header.started)
+    return order_numbers(one->header.started, other->header.started)
                ?: strcmp(one->header.host, other->header.host)
-               ?: hf_order_numbers(one->header.process, other->header.process)
+               ?: order_numbers(one->header.process, other->header.process)
                ?: strcmp(one->path, other->path);
 }
 
 static int compare_moments(const void *left, const void *right)
 {
     const struct hf_moment *one = left, *other = right;
-    return hf_order_numbers(one->time, other->time) ?: hf_order_texts(one->path, other->path)
-               ?: hf_order_numbers(one->bytes, other->bytes);
+    return order_numbers(one->time, other->time) ?: order_texts(one->path, other->path)
+               ?: order_numbers(one->bytes, other->bytes);
 }
 
 static void sort(void *array, size_t count, size_t size, int (*compare)(const void *, const void *))

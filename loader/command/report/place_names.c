@@ -7,11 +7,13 @@
 
 #include "loader/command/grown.h"
 #include "loader/command/progress.h"
-#include "loader/command/report/demangle.h"
 #include "loader/command/report/libdw.h"
 #include "loader/elf/elf_file.h"
 
+#include <dlfcn.h>
 #include <fcntl.h>
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -99,13 +101,45 @@ static const char *function_at(const struct functions *functions, uint64_t addre
     return function->size == 0 || address - start < function->size ? function->name : NULL;
 }
 
+/* ---- names in C++ ---- */
+
+/* Longer names are not demangled: a few bytes can stand for gigabytes. */
+enum { LONGEST = 2048 };
+
+typedef char *demangle_function(const char *name, char *buffer, size_t *length, int *status);
+
+static demangle_function *find_function(void)
+{
+    static const char *const libraries[] = {"libstdc++.so.6", "libc++abi.so.1"};
+    demangle_function *function = NULL;
+    for (size_t i = 0; function == NULL && i < sizeof libraries / sizeof libraries[0]; i++) {
+        void *library = dlopen(libraries[i], RTLD_LAZY | RTLD_LOCAL);
+        if (library != NULL)
+            *(void **)&function = dlsym(library, "__cxa_demangle");
+    }
+    return function;
+}
+
+static char *demangle(const char *name)
+{
+    static bool tried;
+    static demangle_function *function;
+    if (strncmp(name, "_Z", 2) != 0 || strnlen(name, LONGEST) == LONGEST)
+        return NULL;
+    if (!tried)
+        function = find_function();
+    tried = true;
+    int status = -1;
+    return function != NULL ? function(name, NULL, NULL, &status) : NULL;
+}
+
 /* ---- files ---------------------------------------------------------------------------------- */
 
 static const char *keep_name(struct hf_keep *keep, const char *name)
 {
     if (name == NULL || *name == '\0')
         return NULL;
-    char *readable = hf_demangle(name);
+    char *readable = demangle(name);
     const char *best = readable != NULL ? readable : name;
     const char *kept = hf_keep_part(keep, best, strnlen(best, NAME_MAX_BYTES));
     free(readable);

@@ -426,6 +426,29 @@ int hf_spaces_trim(enum hf_space_kind kind, int device, uint64_t keep, uint64_t 
     return 0;
 }
 
+/* A stream may be wrong. */
+static int public(int error)
+{
+    return error == -EINVAL ? error : hf_cuda_public(error);
+}
+
+int hf_spaces_order(int device, void *before, void *after)
+{
+    if (device < 0 || after == HF_STREAM_DONE || after == HF_STREAM_ANY)
+        return -EINVAL;
+    int devices = hf_cuda_find();
+    if (devices == 0)
+        devices = hf_cuda_devices();
+    if (devices < 0)
+        return public(devices);
+    if (device >= devices)
+        return -EINVAL;
+    if (before == HF_STREAM_DONE || before == after)
+        return 0;
+    return public(before == HF_STREAM_ANY ? hf_cuda_wait(device)
+                                          : hf_cuda_order(device, before, after));
+}
+
 int hf_spaces_reason(enum hf_space_kind kind, int device, char *text, size_t size)
 {
     struct hf_pool *pool = hf_pool_at(kind, device);
