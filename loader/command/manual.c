@@ -66,54 +66,38 @@ static void print_option(const struct hf_option_row *row)
     char preset[32];
     hf_option_preset(row, preset, sizeof preset);
     printf(".It Li %s : Ns Ar value\n", row->name);
-    printf("%c",
-           (char)(*row->help >= 'a' && *row->help <= 'z' ? *row->help - 'a' + 'A' : *row->help));
+    putchar(toupper((unsigned char)*row->help));
     print_text(row->help + 1);
     printf(".Pq %s; the default is Li %s\n", row->unit, preset);
 }
 
-static void print_options(void)
-{
-    const struct hf_option_row *row;
-    for (size_t i = 0; (row = hf_option_row(i)) != NULL; i++)
-        print_option(row);
-}
+#define COUNT(rules) (sizeof(rules) / sizeof((rules)[0]))
+static const struct table {
+    const char *mark;
+    const struct hf_rule_text *rules; /* NULL: options */
+    size_t count;
+} tables[] = {
+    {".\\\" @OPTIONS@\n", NULL, 0},
+    {".\\\" @INSPECT@\n", inspect_rules, COUNT(inspect_rules)},
+    {".\\\" @DOCTOR@\n", doctor_rules, COUNT(doctor_rules)},
+    {".\\\" @REPORT@\n", report_rules + 1, COUNT(report_rules) - 1},
+};
 
-static void print_rules(const struct hf_rule_text *rules, size_t count)
+static void print_table(const struct table *table)
 {
     static const char *const severities[] = {"note", "warning", "error"};
-    for (size_t i = 0; i < count; i++) {
-        printf(".It Li %s Pq %s\n", rules[i].name, severities[rules[i].severity]);
-        print_text(rules[i].explanation);
-        print_text(rules[i].remedy);
+    const struct hf_option_row *row;
+    for (size_t i = 0; table->rules == NULL && (row = hf_option_row(i)) != NULL; i++)
+        print_option(row);
+    for (size_t i = 0; i < table->count; i++) {
+        printf(".It Li %s Pq %s\n", table->rules[i].name, severities[table->rules[i].severity]);
+        print_text(table->rules[i].explanation);
+        print_text(table->rules[i].remedy);
     }
-}
-
-static void print_inspect_rules(void)
-{
-    print_rules(inspect_rules, sizeof inspect_rules / sizeof inspect_rules[0]);
-}
-
-static void print_doctor_rules(void)
-{
-    print_rules(doctor_rules, sizeof doctor_rules / sizeof doctor_rules[0]);
-}
-
-static void print_report_rules(void)
-{
-    print_rules(report_rules + 1, sizeof report_rules / sizeof report_rules[0] - 1);
 }
 
 int main(int count, char **arguments)
 {
-    static const struct {
-        const char *mark;
-        void (*print)(void);
-    } tables[] = {{".\\\" @OPTIONS@\n", print_options},
-                  {".\\\" @INSPECT@\n", print_inspect_rules},
-                  {".\\\" @DOCTOR@\n", print_doctor_rules},
-                  {".\\\" @REPORT@\n", print_report_rules}};
-    const size_t tables_count = sizeof tables / sizeof tables[0];
     char line[4096];
     FILE *page = count == 2 ? fopen(arguments[1], "r") : NULL;
     if (page == NULL) {
@@ -122,10 +106,10 @@ int main(int count, char **arguments)
     }
     while (fgets(line, sizeof line, page) != NULL) {
         size_t table = 0;
-        while (table < tables_count && strcmp(line, tables[table].mark) != 0)
+        while (table < COUNT(tables) && strcmp(line, tables[table].mark) != 0)
             table++;
-        if (table < tables_count)
-            tables[table].print();
+        if (table < COUNT(tables))
+            print_table(&tables[table]);
         else
             fputs(line, stdout);
     }

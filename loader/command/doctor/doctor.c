@@ -313,26 +313,20 @@ static void add_end(struct hf_words *words, const struct report *report)
     hf_words_add(words, "left_core", WIFSIGNALED(status) && WCOREDUMP(status) ? "1" : NULL);
 }
 
-static int become_python(const struct report *report)
+/* `report` is NULL for what a crash has left. */
+static int become_python(const struct request *request, const struct report *report)
 {
     struct hf_keep keep = {.last = NULL};
     struct hf_words words = {.keep = &keep};
-    hf_words_add(&words, "document", hf_keep_format(&keep, "%d", report->document));
-    hf_words_add(&words, "failed", hf_keep_format(&keep, "%zu", report->failed));
-    add_request(&words, report->request);
-    if (report->run != NULL)
-        add_end(&words, report);
-    const int result = hf_python_become(who, "doctor", &words, instead);
-    hf_keep_release(&keep);
-    return result;
-}
-
-static int explain(const struct request *request)
-{
-    struct hf_keep keep = {.last = NULL};
-    struct hf_words words = {.keep = &keep};
+    if (report != NULL) {
+        hf_words_add(&words, "document", hf_keep_format(&keep, "%d", report->document));
+        hf_words_add(&words, "failed", hf_keep_format(&keep, "%zu", report->failed));
+    }
     add_request(&words, request);
-    const int result = hf_python_become(who, "doctor", &words, "read the manual's rules");
+    if (report != NULL && report->run != NULL)
+        add_end(&words, report);
+    const int result = hf_python_become(who, "doctor", &words,
+                                        report != NULL ? instead : "read the manual's rules");
     hf_keep_release(&keep);
     return result;
 }
@@ -388,7 +382,7 @@ static int run(const struct request *request)
                                                  : look_after(&report, &run);
     if (result != HF_EXIT_CLEAN)
         return result;
-    return report.document < 0 ? HF_EXIT_FAILED : become_python(&report);
+    return report.document < 0 ? HF_EXIT_FAILED : become_python(request, &report);
 }
 
 int hf_command_doctor(int count, char **arguments)
@@ -405,5 +399,5 @@ int hf_command_doctor(int count, char **arguments)
     request.command = operands.count > 0 ? operands.values : default_command;
     if (request.output == NULL)
         request.output = "-";
-    return is_of_crash(&request) ? explain(&request) : run(&request);
+    return is_of_crash(&request) ? become_python(&request, NULL) : run(&request);
 }
