@@ -281,77 +281,33 @@ void *hf_adopted_heap_default(void)
     return heap;
 }
 
-void *hf_adopted_heap_malloc(void *heap, size_t size)
-{
-    (void)heap;
-    return hf_malloc(size);
-}
+/* A function that does without the heap. */
+#define HEAP_FUNCTION(result, name, parameters, call) \
+    result hf_adopted_heap_##name parameters          \
+    {                                                 \
+        (void)heap;                                   \
+        return call;                                  \
+    }
 
-void *hf_adopted_heap_zalloc(void *heap, size_t size)
-{
-    (void)heap;
-    return hf_adopted_zalloc(size);
-}
-
-void *hf_adopted_heap_calloc(void *heap, size_t count, size_t size)
-{
-    (void)heap;
-    return hf_adopted_calloc(count, size);
-}
-
-void *hf_adopted_heap_mallocn(void *heap, size_t count, size_t size)
-{
-    (void)heap;
-    return hf_reallocarray(NULL, count, size);
-}
-
-void *hf_adopted_heap_realloc(void *heap, void *ptr, size_t size)
-{
-    (void)heap;
-    return hf_adopted_realloc(ptr, size);
-}
-
-void *hf_adopted_heap_reallocn(void *heap, void *ptr, size_t count, size_t size)
-{
-    (void)heap;
-    return hf_adopted_reallocarray(ptr, count, size);
-}
-
-void *hf_adopted_heap_malloc_aligned(void *heap, size_t size, size_t alignment)
-{
-    (void)heap;
-    return hf_memalign(alignment, size);
-}
-
-void *hf_adopted_heap_zalloc_aligned(void *heap, size_t size, size_t alignment)
-{
-    (void)heap;
-    return hf_adopted_zalloc_aligned(size, alignment);
-}
-
-void *hf_adopted_heap_realloc_aligned(void *heap, void *ptr, size_t size, size_t alignment)
-{
-    (void)heap;
-    return hf_adopted_realloc_aligned(ptr, size, alignment);
-}
-
-char *hf_adopted_heap_strdup(void *heap, const char *text)
-{
-    (void)heap;
-    return hf_adopted_strdup(text);
-}
-
-char *hf_adopted_heap_strndup(void *heap, const char *text, size_t size)
-{
-    (void)heap;
-    return hf_adopted_strndup(text, size);
-}
-
-void *hf_adopted_heap_new(void *heap, size_t size)
-{
-    (void)heap;
-    return hf_adopted_new(size);
-}
+HEAP_FUNCTION(void *, malloc, (void *heap, size_t size), hf_malloc(size))
+HEAP_FUNCTION(void *, zalloc, (void *heap, size_t size), hf_adopted_zalloc(size))
+HEAP_FUNCTION(void *, calloc, (void *heap, size_t count, size_t size),
+              hf_adopted_calloc(count, size))
+HEAP_FUNCTION(void *, mallocn, (void *heap, size_t count, size_t size),
+              hf_reallocarray(NULL, count, size))
+HEAP_FUNCTION(void *, realloc, (void *heap, void *ptr, size_t size), hf_adopted_realloc(ptr, size))
+HEAP_FUNCTION(void *, reallocn, (void *heap, void *ptr, size_t count, size_t size),
+              hf_adopted_reallocarray(ptr, count, size))
+HEAP_FUNCTION(void *, malloc_aligned, (void *heap, size_t size, size_t alignment),
+              hf_memalign(alignment, size))
+HEAP_FUNCTION(void *, zalloc_aligned, (void *heap, size_t size, size_t alignment),
+              hf_adopted_zalloc_aligned(size, alignment))
+HEAP_FUNCTION(void *, realloc_aligned, (void *heap, void *ptr, size_t size, size_t alignment),
+              hf_adopted_realloc_aligned(ptr, size, alignment))
+HEAP_FUNCTION(char *, strdup, (void *heap, const char *text), hf_adopted_strdup(text))
+HEAP_FUNCTION(char *, strndup, (void *heap, const char *text, size_t size),
+              hf_adopted_strndup(text, size))
+HEAP_FUNCTION(void *, new, (void *heap, size_t size), hf_adopted_new(size))
 
 /* ---- jemalloc's flags ----------------------------------------------------------------------- */
 
