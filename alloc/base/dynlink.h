@@ -66,6 +66,9 @@ struct hf_object {
 /* Stores the first object of each namespace, the base namespace first. Returns their number. */
 size_t hf_dynlink_namespaces(const struct link_map *first[HF_NAMESPACES_MAX]);
 
+/* The first object of the base namespace; NULL if it is not known. */
+const struct link_map *hf_dynlink_first(void);
+
 /* Whether all objects are relocated: false while the process starts or another object is loaded. */
 bool hf_dynlink_is_settled(void);
 

@@ -85,3 +85,9 @@ size_t hf_dynlink_namespaces(const struct link_map *first[HF_NAMESPACES_MAX])
         first[count++] = map;
     return count;
 }
+
+const struct link_map *hf_dynlink_first(void)
+{
+    const struct link_map *first[HF_NAMESPACES_MAX];
+    return hf_dynlink_namespaces(first) != 0 ? first[0] : NULL;
+}

@@ -65,11 +65,10 @@ static bool replaced;
  * defines those of the table as well. */
 static void look_up(struct hf_libc *out)
 {
-    const struct link_map *first[HF_NAMESPACES_MAX];
     const struct link_map *own = hf_dynlink_find(&table);
     const struct link_map *libc = hf_dynlink_find((const void *)gnu_get_libc_version);
     struct hf_object object;
-    const struct link_map *map = hf_dynlink_namespaces(first) != 0 ? first[0] : NULL;
+    const struct link_map *map = hf_dynlink_first();
     for (; !replaced && map != NULL && map != own && map != libc; map = map->l_next)
         replaced = hf_dynlink_open(map, &object) && read_functions(&object, out);
     if (!replaced && libc != NULL && hf_dynlink_open(libc, &object))

@@ -126,17 +126,13 @@ typedef void *any_function(size_t first, size_t second, size_t third);
 /* The definition behind ours: libc's or the C++ runtime's. NULL if none is loaded. */
 static any_function *next_definition(const char *name)
 {
-    const struct link_map *first[HF_NAMESPACES_MAX];
     const struct link_map *own = hf_dynlink_find(&hf_debug_heap_allocate);
+    const struct link_map *map = own != NULL ? own->l_next : hf_dynlink_first();
     struct hf_object object;
-    if (hf_dynlink_namespaces(first) != 0)
-        for (const struct link_map *map = own != NULL ? own->l_next : first[0]; map != NULL;
-             map = map->l_next) {
-            void *found = hf_dynlink_open(map, &object) ? hf_object_address(&object, name) : NULL;
-            if (found != NULL)
-                return (any_function *)found;
-        }
-    return NULL;
+    void *found = NULL;
+    for (; found == NULL && map != NULL; map = map->l_next)
+        found = hf_dynlink_open(map, &object) ? hf_object_address(&object, name) : NULL;
+    return (any_function *)found;
 }
 
 /* The same, looked up once. */
@@ -180,15 +176,13 @@ static bool has_operator(const struct link_map *map)
 
 /* Whether the operators are the program's. Threads that decide at once decide the same. The objects
  * in front of this library came with the process and stay, so the walk needs no lock. */
-static bool decide_operators(void)
+static __attribute__((noinline)) bool decide_operators(void)
 {
-    const struct link_map *first[HF_NAMESPACES_MAX];
     const struct link_map *own = hf_dynlink_find(&hf_debug_heap_allocate);
+    const struct link_map *map = hf_dynlink_first();
     bool found = false;
-    if (hf_dynlink_namespaces(first) != 0)
-        for (const struct link_map *map = first[0]; map != NULL && map != own && !found;
-             map = map->l_next)
-            found = has_operator(map);
+    for (; map != NULL && map != own && !found; map = map->l_next)
+        found = has_operator(map);
     __atomic_store_n(&operators, found ? PROGRAMS : OURS, __ATOMIC_RELAXED);
     return found;
 }

@@ -35,10 +35,7 @@ static bool is_replaced_by_valgrind(void)
 {
     enum { FIRST = 16 };
     size_t seen = 0;
-    const struct link_map *first[HF_NAMESPACES_MAX];
-    if (hf_dynlink_namespaces(first) == 0)
-        return false;
-    for (const struct link_map *map = first[0]; map != NULL && seen < FIRST;
+    for (const struct link_map *map = hf_dynlink_first(); map != NULL && seen < FIRST;
          map = map->l_next, seen++) {
         const char *name = hf_base_name(hf_dynlink_name(map));
         if (strncmp(name, "vgpreload_", 10) == 0 && strncmp(name, "vgpreload_core", 14) != 0)

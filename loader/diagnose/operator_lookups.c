@@ -46,8 +46,7 @@ static void *operator_of(const char *name)
 static void find_object(void *context)
 {
     const struct link_map **wanted = context;
-    const struct link_map *first[HF_NAMESPACES_MAX];
-    const struct link_map *map = hf_dynlink_namespaces(first) != 0 ? first[0] : NULL;
+    const struct link_map *map = hf_dynlink_first();
     while (map != NULL && map != *wanted)
         map = map->l_next;
     if (map != NULL)

@@ -82,13 +82,11 @@ static bool found, begun;
 static void find_function(void *result)
 {
     const void **function = result;
-    const struct link_map *first[HF_NAMESPACES_MAX];
+    const struct link_map *map = hf_dynlink_first();
     struct hf_object object;
-    if (hf_dynlink_namespaces(first) != 0)
-        for (const struct link_map *map = first[0]; map != NULL && *function == NULL;
-             map = map->l_next)
-            if (hf_dynlink_open(map, &object))
-                *function = hf_object_address(&object, "PyMem_SetAllocator");
+    for (; map != NULL && *function == NULL; map = map->l_next)
+        if (hf_dynlink_open(map, &object))
+            *function = hf_object_address(&object, "PyMem_SetAllocator");
 }
 
 /* Nobody waits: whoever finds the lock taken has loaded something else, or it is being looked at.

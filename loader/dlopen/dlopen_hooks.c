@@ -37,10 +37,7 @@
 static const struct link_map *object_of(const void *caller)
 {
     const struct link_map *map = hf_dynlink_find(caller);
-    const struct link_map *first[HF_NAMESPACES_MAX];
-    if (map == NULL && hf_dynlink_namespaces(first) != 0)
-        map = first[0];
-    return map;
+    return map != NULL ? map : hf_dynlink_first();
 }
 
 /* Returns whether the object that dlopen() finds loaded under a bare name is also what the caller
@@ -164,8 +161,7 @@ struct brought {
 /* The last object of the namespace that new objects join. */
 static void find_last(void *result)
 {
-    const struct link_map *first[HF_NAMESPACES_MAX];
-    const struct link_map *map = hf_dynlink_namespaces(first) != 0 ? first[0] : NULL;
+    const struct link_map *map = hf_dynlink_first();
     while (map != NULL && map->l_next != NULL)
         map = map->l_next;
     ((struct brought *)result)->before = map;
@@ -175,8 +171,7 @@ static void find_last(void *result)
 static void note_deep(void *context)
 {
     const struct brought *brought = context;
-    const struct link_map *first[HF_NAMESPACES_MAX];
-    const struct link_map *map = hf_dynlink_namespaces(first) != 0 ? first[0] : NULL;
+    const struct link_map *map = hf_dynlink_first();
     hf_deep_note(brought->object);
     while (map != NULL && map != brought->before)
         map = map->l_next;

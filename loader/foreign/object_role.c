@@ -52,12 +52,9 @@ struct hf_definer hf_definer_of(const void *function)
 
 bool hf_object_is_early(const struct link_map *wanted)
 {
-    const struct link_map *first[HF_NAMESPACES_MAX];
     struct hf_object object;
     bool found = false;
-    if (hf_dynlink_namespaces(first) == 0)
-        return false;
-    for (const struct link_map *map = first[0]; map != NULL; map = map->l_next) {
+    for (const struct link_map *map = hf_dynlink_first(); map != NULL; map = map->l_next) {
         if (hf_dynlink_open(map, &object) && hf_object_is_libc(&object))
             return found;
         found |= map == wanted;

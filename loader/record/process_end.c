@@ -164,11 +164,8 @@ static void on_signal(int signal_number, siginfo_t *info, void *context)
 /* CPython installs a SIGINT handler itself, unless it finds another handler. */
 static bool is_python(void)
 {
-    const struct link_map *first[HF_NAMESPACES_MAX];
     struct hf_object object;
-    if (hf_dynlink_namespaces(first) == 0)
-        return false;
-    for (const struct link_map *map = first[0]; map != NULL; map = map->l_next)
+    for (const struct link_map *map = hf_dynlink_first(); map != NULL; map = map->l_next)
         if (hf_dynlink_open(map, &object) && hf_object_symbol(&object, "Py_BytesMain") != NULL)
             return true;
     return false;
@@ -225,13 +222,10 @@ static void write_slot(const struct hf_slot *slot, void *context)
 static void catch_leaving(void *context)
 {
     static const struct hf_function_names names = {2, find_leaving, name_leaving, NULL};
-    const struct link_map *first[HF_NAMESPACES_MAX];
     struct hf_object object;
     (void)context;
-    if (hf_dynlink_namespaces(first) == 0)
-        return;
     hf_write_begin(false);
-    for (const struct link_map *map = first[0]; map != NULL; map = map->l_next) {
+    for (const struct link_map *map = hf_dynlink_first(); map != NULL; map = map->l_next) {
         struct hf_writer writer = {.object = &object};
         if (!hf_dynlink_open(map, &object) || hf_object_role(&object) != HF_ROLE_ORDINARY)
             continue;

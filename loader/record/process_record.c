@@ -490,12 +490,6 @@ static void heap_line(struct out *out, bool alone)
     end_line(out);
 }
 
-static const char *program_name(void)
-{
-    const struct link_map *first[HF_NAMESPACES_MAX];
-    return hf_dynlink_namespaces(first) > 0 ? hf_dynlink_name(first[0]) : NULL;
-}
-
 static void object_number(struct out *out, const struct link_map *map)
 {
     size_t index = map != NULL ? number_of(map) : SIZE_MAX;
@@ -539,7 +533,8 @@ int hf_doctor_write(int descriptor, enum hf_doctor_moment moment, int signal_num
     number(&out, (uint64_t)getpid());
     field(&out, moments[moment]);
     number(&out, (uint64_t)signal_number);
-    field(&out, program_name());
+    const struct link_map *program = hf_dynlink_first();
+    field(&out, program != NULL ? hf_dynlink_name(program) : NULL);
     field(&out, hf_options.route ? "on" : "off");
     end_line(&out);
     field(&out, "preload");

@@ -47,8 +47,7 @@ struct sought {
 static void find_copy(void *context)
 {
     struct sought *sought = context;
-    const struct link_map *first[HF_NAMESPACES_MAX];
-    const struct link_map *map = hf_dynlink_namespaces(first) != 0 ? first[0] : NULL;
+    const struct link_map *map = hf_dynlink_first();
     for (; map != NULL; map = map->l_next) {
         const struct hf_adopted_note *note = hf_adopted_loaded(map);
         struct stat status;
