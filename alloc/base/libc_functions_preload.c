@@ -25,10 +25,7 @@ static size_t no_usable_size(void *ptr)
     return 0;
 }
 
-static union {
-    struct hf_libc it;
-    char pages[HF_SEAL_SIZE(struct hf_libc)];
-} table HF_SEALED = {
+static HF_SEALED_UNION(struct hf_libc, it) table HF_SEALED = {
     .it = {__libc_malloc, __libc_calloc, __libc_memalign, __libc_realloc, __libc_free,
            no_usable_size},
 };

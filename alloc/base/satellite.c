@@ -26,10 +26,7 @@
 
 enum { SATELLITES_MAX = 8 };
 
-static union {
-    struct hf_satellite *first;
-    char pages[HF_SEAL_SIZE(struct hf_satellite *)];
-} opened HF_SEALED;
+static HF_SEALED_UNION(struct hf_satellite *, first) opened HF_SEALED;
 static pthread_mutex_t HF_FORK_LOCK beginning = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- the directory ---- */

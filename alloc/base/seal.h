@@ -6,10 +6,7 @@
  *
  * A table that relocation alone fills is const instead, and lies in RELRO. A sealed one is declared
  *
- *     static union {
- *         void *functions[COUNT];
- *         char pages[HF_SEAL_SIZE(void *[COUNT])];
- *     } table HF_SEALED;
+ *     static HF_SEALED_UNION(void *[COUNT], functions) table HF_SEALED;
  *
  * which gives it a place in a section that has whole pages. The section is writable until
  * libhomefree's constructor ends, and from then on only between hf_seal_open() and hf_seal_close().
@@ -39,6 +36,13 @@
 #    define HF_SEAL_SIZE(type) ((sizeof(type) + HF_SEAL_PAGE - 1) / HF_SEAL_PAGE * HF_SEAL_PAGE)
 #    define HF_SEALED          __attribute__((section("hf_sealed"), aligned(HF_SEAL_PAGE)))
 #endif
+
+/* The table's type, with its one member. */
+#define HF_SEALED_UNION(type, member)   \
+    union {                             \
+        __typeof__(type) member;        \
+        char pages[HF_SEAL_SIZE(type)]; \
+    }
 
 /* A thread's state from open to close: its signal mask, and whether it holds the lock. */
 struct hf_seal {

@@ -7,10 +7,7 @@
 __thread struct hf_python_call hf_python_call;
 const void *hf_python_code;
 
-static union {
-    bool (*are_watched)(void);
-    char pages[HF_SEAL_SIZE(bool (*)(void))];
-} table HF_SEALED;
+static HF_SEALED_UNION(bool (*)(void), are_watched) table HF_SEALED;
 
 void hf_python_offer(bool (*are_watched)(void), const void *code)
 {

@@ -4,10 +4,7 @@
 
 #include "alloc/base/seal.h"
 
-static union {
-    struct hf_python_stack_functions functions;
-    char pages[HF_SEAL_SIZE(struct hf_python_stack_functions)];
-} table HF_SEALED;
+static HF_SEALED_UNION(struct hf_python_stack_functions, functions) table HF_SEALED;
 static bool offered;
 
 void hf_python_stack_offer(const struct hf_python_stack_functions *functions)

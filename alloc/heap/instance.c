@@ -31,10 +31,7 @@ static union {
 } calls HF_SEALED;
 extern const struct hf_heap_functions *hf_forward __attribute__((alias("calls")));
 
-static union {
-    struct hf_instance it;
-    char pages[HF_SEAL_SIZE(struct hf_instance)];
-} record HF_SEALED = {
+static HF_SEALED_UNION(struct hf_instance, it) record HF_SEALED = {
     .it =
         {
             .magic = HF_INSTANCE_MAGIC,

@@ -13,10 +13,7 @@ struct functions {
     void (*left)(void);
     void (*start)(void);
 };
-static union {
-    struct functions it;
-    char pages[HF_SEAL_SIZE(struct functions)];
-} functions HF_SEALED;
+static HF_SEALED_UNION(struct functions, it) functions HF_SEALED;
 
 bool hf_resume_due;
 

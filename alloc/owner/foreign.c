@@ -19,10 +19,7 @@
 /* Indexed by number. Number 0 is no allocator's; its entry holds libc's own functions
  * (hf_foreign_begin_deep()). Sealed, because a page's number alone decides that an entry's
  * functions are called. */
-static union {
-    struct hf_foreign_allocator allocators[HF_FOREIGN_MAX + 1];
-    char pages[HF_SEAL_SIZE(struct hf_foreign_allocator[HF_FOREIGN_MAX + 1])];
-} table HF_SEALED;
+static HF_SEALED_UNION(struct hf_foreign_allocator[HF_FOREIGN_MAX + 1], allocators) table HF_SEALED;
 static _Atomic(uint8_t) states[HF_FOREIGN_MAX + 1];
 enum { STATE_FREE, STATE_RESERVED, STATE_KNOWN };
 static atomic_uint highest; /* number that was ever published */

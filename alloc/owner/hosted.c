@@ -20,10 +20,7 @@
 const uint8_t *hf_hosted_who;
 
 static pthread_mutex_t HF_FORK_LOCK lock = PTHREAD_MUTEX_INITIALIZER;
-static union {
-    const struct hf_hosted *_Atomic hosted[HF_HOSTED_MAX];
-    char pages[HF_SEAL_SIZE(const struct hf_hosted *[HF_HOSTED_MAX])];
-} table HF_SEALED;
+static HF_SEALED_UNION(const struct hf_hosted *_Atomic[HF_HOSTED_MAX], hosted) table HF_SEALED;
 
 static size_t granule_of(const void *ptr)
 {

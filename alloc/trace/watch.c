@@ -25,10 +25,7 @@
 
 bool hf_watching;
 __thread const struct hf_watch_call *hf_watch_call;
-static union {
-    void (*marks_changed)(void);
-    char pages[HF_SEAL_SIZE(void (*)(void))];
-} table HF_SEALED;
+static HF_SEALED_UNION(void (*)(void), marks_changed) table HF_SEALED;
 
 /* An address in the object that defines the process's free(), which gets the blocks of no foreign
  * allocator. Not &free as seen from here, which may be a PLT entry of the program. */

@@ -7,10 +7,7 @@
 
 #include "alloc/base/seal.h"
 
-static union {
-    void (*begin)(void);
-    char pages[HF_SEAL_SIZE(void (*)(void))];
-} table HF_SEALED;
+static HF_SEALED_UNION(void (*)(void), begin) table HF_SEALED;
 
 void hf_asking_offer(void (*begin)(void))
 {

@@ -19,10 +19,7 @@ struct record {
     struct hf_mapping_host host;
     struct hf_span code;
 };
-static union {
-    struct record record;
-    char pages[HF_SEAL_SIZE(struct record)];
-} table HF_SEALED;
+static HF_SEALED_UNION(struct record, record) table HF_SEALED;
 
 const struct hf_span *hf_hosted_mappings_code;
 static atomic_bool in_vain; /* see hosted_mappings.h */

@@ -17,15 +17,9 @@
 #include <string.h>
 #include <unistd.h>
 
-static union {
-    struct hf_cpython found;
-    char pages[HF_SEAL_SIZE(struct hf_cpython)];
-} table HF_SEALED;
+static HF_SEALED_UNION(struct hf_cpython, found) table HF_SEALED;
 static bool ready;
-static union {
-    struct hf_cpython_interpreters found;
-    char pages[HF_SEAL_SIZE(struct hf_cpython_interpreters)];
-} interpreters HF_SEALED;
+static HF_SEALED_UNION(struct hf_cpython_interpreters, found) interpreters HF_SEALED;
 static bool interpreters_ready;
 static pthread_mutex_t HF_FORK_LOCK lock = PTHREAD_MUTEX_INITIALIZER;
 

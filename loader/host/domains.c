@@ -38,10 +38,7 @@ struct domain {
     size_t count;
     struct hf_py_allocator saved[LAYERS_MAX]; /* written once, before `previous` points to them */
 };
-static union {
-    struct domain domains[HF_PY_DOMAINS];
-    char pages[HF_SEAL_SIZE(struct domain[HF_PY_DOMAINS])];
-} table HF_SEALED;
+static HF_SEALED_UNION(struct domain[HF_PY_DOMAINS], domains) table HF_SEALED;
 static atomic_bool on[HF_PY_DOMAINS];
 
 static inline const struct hf_py_allocator *previous_of(enum hf_py_domain domain)

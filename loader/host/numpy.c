@@ -53,10 +53,7 @@ struct handler {
 
 static pthread_mutex_t HF_FORK_LOCK lock = PTHREAD_MUTEX_INITIALIZER;
 static size_t taken; /* how many handlers have got new functions */
-static union {
-    struct hf_py_data_functions previous[NUMPYS_MAX];
-    char pages[HF_SEAL_SIZE(struct hf_py_data_functions[NUMPYS_MAX])];
-} sealed HF_SEALED;
+static HF_SEALED_UNION(struct hf_py_data_functions[NUMPYS_MAX], previous) sealed HF_SEALED;
 static atomic_uchar limits[NUMPYS_MAX]; /* of the arrays of each NumPy: the limit's number */
 static atomic_bool on;
 

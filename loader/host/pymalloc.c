@@ -49,10 +49,7 @@ struct previous {
     const struct hf_cpython_interpreters *_Atomic interpreters;
     hf_pymalloc_post *post;
 };
-static union {
-    struct previous previous;
-    char pages[HF_SEAL_SIZE(struct previous)];
-} table HF_SEALED;
+static HF_SEALED_UNION(struct previous, previous) table HF_SEALED;
 static atomic_bool lending;
 static atomic_size_t arena_size;
 static atomic_size_t leaked;

@@ -18,10 +18,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-static union {
-    void (*loaded)(const struct link_map *map);
-    char pages[HF_SEAL_SIZE(void (*)(const struct link_map *))];
-} table HF_SEALED;
+static HF_SEALED_UNION(void (*)(const struct link_map *), loaded) table HF_SEALED;
 
 /* ---- names ---- */
 

@@ -145,10 +145,7 @@ static void route_object(const struct link_map *map, struct hf_scope *scope, siz
 
 /* libc's own dl_iterate_phdr: some programs interpose a version that answers from a cache. */
 typedef int iterate_function(int (*visit)(struct dl_phdr_info *, size_t, void *), void *context);
-static union {
-    iterate_function *iterate;
-    char pages[HF_SEAL_SIZE(iterate_function *)];
-} table HF_SEALED;
+static HF_SEALED_UNION(iterate_function *, iterate) table HF_SEALED;
 
 static void find_iterate(void)
 {

@@ -62,10 +62,7 @@ struct originals {
      */
     struct original originals[HF_STUBS_PER_FUNCTION][HF_ROUTED_COUNT];
 };
-static union {
-    struct originals all;
-    char pages[HF_SEAL_SIZE(struct originals)];
-} table HF_SEALED;
+static HF_SEALED_UNION(struct originals, all) table HF_SEALED;
 
 /* With constant numbers, each of these is a constant address or a single load. */
 #define ORIGINAL(function, index) (&table.all.originals[index][function])

@@ -30,10 +30,8 @@ static const struct hf_adopt_core core_functions = {
 #define HF_CORE_DOES(name, parameters, arguments)          .name = name,
 #include "loader/satellites/adopt_tables.def"
 };
-static union {
-    struct hf_satellite satellite;
-    char pages[HF_SEAL_SIZE(struct hf_satellite)];
-} place HF_SEALED = {.satellite = {.name = "adopt", .core = &core_functions}};
+static HF_SEALED_UNION(struct hf_satellite, satellite) place HF_SEALED = {
+    .satellite = {.name = "adopt", .core = &core_functions}};
 
 /* ---- copies that are loaded ---- */
 

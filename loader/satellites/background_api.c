@@ -30,10 +30,8 @@ static const struct hf_background_core core_functions = {
     .options = &hf_options,
     .request = &hf_live_trim,
 };
-static union {
-    struct hf_satellite satellite;
-    char pages[HF_SEAL_SIZE(struct hf_satellite)];
-} place HF_SEALED = {.satellite = {.name = "background", .core = &core_functions}};
+static HF_SEALED_UNION(struct hf_satellite, satellite) place HF_SEALED = {
+    .satellite = {.name = "background", .core = &core_functions}};
 
 /* The heap's instance's functions; NULL: there are none. */
 static const struct hf_background_functions *functions(void)

@@ -138,10 +138,8 @@ struct place {
     struct hf_satellite satellite;
     struct hf_interpreters_observer observer;
 };
-static union {
-    struct place it;
-    char pages[HF_SEAL_SIZE(struct place)];
-} state HF_SEALED = {.it.satellite = {.name = "interpreters", .core = &core_functions}};
+static HF_SEALED_UNION(struct place, it) state HF_SEALED = {
+    .it.satellite = {.name = "interpreters", .core = &core_functions}};
 
 static const struct hf_interpreters_core core_functions = {
 #define HF_CORE_GIVES(result, name, parameters, arguments) .name = name,

@@ -35,10 +35,8 @@ static const struct hf_limits_core core_functions = {
     .cpython_find = hf_cpython_find,
     .cpython_attached = hf_cpython_attached,
 };
-static union {
-    struct hf_satellite satellite;
-    char pages[HF_SEAL_SIZE(struct hf_satellite)];
-} place HF_SEALED = {.satellite = {.name = "limits", .core = &core_functions}};
+static HF_SEALED_UNION(struct hf_satellite, satellite) place HF_SEALED = {
+    .satellite = {.name = "limits", .core = &core_functions}};
 
 /* The heap's instance's functions; NULL: there are none. */
 static const struct hf_limits_functions *functions(void)

@@ -19,10 +19,8 @@ static const struct hf_profile_core core_functions = {
     .cpython_find = hf_cpython_find,
     .cpython_attached = hf_cpython_attached,
 };
-static union {
-    struct hf_satellite satellite;
-    char pages[HF_SEAL_SIZE(struct hf_satellite)];
-} place HF_SEALED = {.satellite = {.name = "profile", .core = &core_functions}};
+static HF_SEALED_UNION(struct hf_satellite, satellite) place HF_SEALED = {
+    .satellite = {.name = "profile", .core = &core_functions}};
 
 const struct hf_live_profile hf_profile_live = {
     .functions = &place.satellite.functions,

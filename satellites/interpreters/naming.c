@@ -16,10 +16,7 @@ struct functions {
     void (*remove)(void);
 };
 
-static union {
-    struct functions functions;
-    char pages[HF_SEAL_SIZE(struct functions)];
-} table HF_SEALED;
+static HF_SEALED_UNION(struct functions, functions) table HF_SEALED;
 static pthread_mutex_t HF_FORK_LOCK lock = PTHREAD_MUTEX_INITIALIZER;
 static atomic_uint groups;                           /* changed under `lock` */
 static const struct hf_cpython_interpreters *python; /* the first group's */

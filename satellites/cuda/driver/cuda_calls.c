@@ -19,10 +19,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static union {
-    struct hf_cuda_functions functions;
-    char pages[HF_SEAL_SIZE(struct hf_cuda_functions)];
-} table HF_SEALED;
+static HF_SEALED_UNION(struct hf_cuda_functions, functions) table HF_SEALED;
 
 pthread_mutex_t HF_FORK_LOCK hf_cuda_lock_of_state = PTHREAD_MUTEX_INITIALIZER;
 static atomic_bool published, over;

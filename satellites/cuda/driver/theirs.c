@@ -24,10 +24,7 @@ struct driver {
     OF_DRIVER(cuPointerGetAttributes);
 };
 
-static union {
-    struct driver driver;
-    char pages[HF_SEAL_SIZE(struct driver)];
-} table HF_SEALED;
+static HF_SEALED_UNION(struct driver, driver) table HF_SEALED;
 static atomic_bool taken;
 
 static const struct driver *driver(void)

@@ -43,10 +43,8 @@ struct source {
     void *release;
 };
 
-static union {
-    struct source sources[SOURCES_MAX]; /* 0 is none */
-    char pages[HF_SEAL_SIZE(struct source[SOURCES_MAX])];
-} table HF_SEALED;
+/* The first source is none. */
+static HF_SEALED_UNION(struct source[SOURCES_MAX], sources) table HF_SEALED;
 static atomic_uint sources_count;
 
 static pthread_mutex_t HF_FORK_LOCK lock = PTHREAD_MUTEX_INITIALIZER;

@@ -35,10 +35,7 @@ _Atomic(bool) hf_spaces_forked;
 static pthread_mutex_t HF_FORK_LOCK opening = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic(unsigned) opening_threads; /* that have the lock or wait for it */
 
-static union {
-    const struct hf_pool_owners *owners;
-    char pages[HF_SEAL_SIZE(const struct hf_pool_owners *)];
-} table HF_SEALED;
+static HF_SEALED_UNION(const struct hf_pool_owners *, owners) table HF_SEALED;
 
 /* ---- reserving ---- */
 
