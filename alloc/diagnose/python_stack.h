@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Python frames in the stacks of a report. Where they lie is known to a higher layer
- * (loader/diagnose/guarded_frames.h), which hands its functions in.
+ * (loader/diagnose/python_watch.c), which hands its functions in.
  *
  * Owns those functions, sealed. Any thread, at any stage; no lock, no allocation.
  */
