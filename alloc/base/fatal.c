@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,16 +61,43 @@ void hf_text_add_decimal(struct hf_text *text, intmax_t value)
     add_number(text, value < 0 ? 0 - (uintmax_t)value : (uintmax_t)value, 10);
 }
 
+void hf_text_say(struct hf_text *text, const char *format, ...)
+{
+    va_list values;
+    va_start(values, format);
+    for (const char *at = format;; at++) {
+        const size_t plain = strcspn(at, "%");
+        hf_text_add_n(text, at, plain);
+        at += plain;
+        if (*at == '\0')
+            break;
+        at++;
+        if (*at == 's') {
+            hf_text_add(text, va_arg(values, const char *));
+        } else if (*at == 'd') {
+            hf_text_add_decimal(text, va_arg(values, int));
+        } else if (*at == 'p') {
+            hf_text_add_hex(text, (uintptr_t)va_arg(values, const void *));
+        } else if (*at == 'z') {
+            add_number(text, va_arg(values, size_t), 10);
+            at++;
+        } else {
+            const int most = va_arg(values, int);
+            hf_text_add_n(text, va_arg(values, const char *), (size_t)most);
+            at += 2;
+        }
+    }
+    va_end(values);
+}
+
 void hf_text_add_code(struct hf_text *text, const void *address)
 {
     const struct link_map *map = hf_dynlink_find(address);
-    if (map == NULL) {
-        hf_text_add_hex(text, (uintptr_t)address);
-        return;
-    }
-    hf_text_add(text, hf_dynlink_name(map));
-    hf_text_add(text, "+");
-    hf_text_add_hex(text, (uintptr_t)address - map->l_addr);
+    if (map == NULL)
+        hf_text_say(text, "%p", address);
+    else
+        hf_text_say(text, "%s+%p", hf_dynlink_name(map),
+                    (const void *)((uintptr_t)address - map->l_addr));
 }
 
 void hf_text_write(struct hf_text *text)
@@ -121,24 +149,16 @@ void hf_fatal(struct hf_text *text)
     abort();
 }
 
-static void begin_call(struct hf_text *text, const char *kind, const char *call, const void *ptr)
-{
-    hf_text_begin(text);
-    hf_text_add(text, kind);
-    hf_text_add(text, call);
-    hf_text_add(text, "(");
-    hf_text_add_hex(text, (uintptr_t)ptr);
-    hf_text_add(text, "): ");
-}
-
 void hf_text_begin_fatal(struct hf_text *text, const char *call, const void *ptr)
 {
-    begin_call(text, "fatal: ", call, ptr);
+    hf_text_begin(text);
+    hf_text_say(text, "fatal: %s(%p): ", call, ptr);
 }
 
 void hf_text_begin_warning(struct hf_text *text, const char *call, const void *ptr)
 {
-    begin_call(text, "warning: ", call, ptr);
+    hf_text_begin(text);
+    hf_text_say(text, "warning: %s(%p): ", call, ptr);
 }
 
 void hf_text_add_caller(struct hf_text *text, const void *caller)

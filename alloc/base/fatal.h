@@ -29,6 +29,9 @@ void hf_text_add(struct hf_text *text, const char *s);
 void hf_text_add_n(struct hf_text *text, const char *s, size_t n);
 void hf_text_add_hex(struct hf_text *text, uintptr_t value);
 void hf_text_add_decimal(struct hf_text *text, intmax_t value);
+/* Appends what printf(3) would, with %s (as hf_text_add()), %.*s, %d, %zu and %p alone. */
+void hf_text_say(struct hf_text *text, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 /* Appends "object+0xoffset" for a code address, or the bare address if no object holds it. */
 void hf_text_add_code(struct hf_text *text, const void *address);
 

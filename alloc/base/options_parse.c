@@ -123,17 +123,19 @@ static bool parse_value(const struct hf_option_row *row, struct span value,
 /* How much of a key or value a warning quotes. */
 #define SHOWN_MAX 64
 
+static int shown_of(struct span span)
+{
+    return span.length < SHOWN_MAX ? (int)span.length : SHOWN_MAX;
+}
+
 static void warn_key(struct span key)
 {
     struct hf_text text;
     hf_text_begin(&text);
-    hf_text_add(&text, "HOMEFREE_CONF: unknown key '");
-    hf_text_add_n(&text, key.start, key.length < SHOWN_MAX ? key.length : SHOWN_MAX);
-    hf_text_add(&text, "' is ignored; the keys are");
-    for (size_t i = 0; i < COUNT(offsets); i++) {
-        hf_text_add(&text, i == 0 ? " " : ", ");
-        hf_text_add(&text, hf_option_row(i)->name);
-    }
+    hf_text_say(&text, "HOMEFREE_CONF: unknown key '%.*s' is ignored; the keys are", shown_of(key),
+                key.start);
+    for (size_t i = 0; i < COUNT(offsets); i++)
+        hf_text_say(&text, "%s%s", i == 0 ? " " : ", ", hf_option_row(i)->name);
     hf_text_write(&text);
 }
 
@@ -153,12 +155,8 @@ static void warn_value(const struct hf_option_row *row, struct span value)
 {
     struct hf_text text;
     hf_text_begin(&text);
-    hf_text_add(&text, "HOMEFREE_CONF: value '");
-    hf_text_add_n(&text, value.start, value.length < SHOWN_MAX ? value.length : SHOWN_MAX);
-    hf_text_add(&text, "' of ");
-    hf_text_add(&text, row->name);
-    hf_text_add(&text, " is ignored; it takes ");
-    hf_text_add(&text, row->unit);
+    hf_text_say(&text, "HOMEFREE_CONF: value '%.*s' of %s is ignored; it takes %s", shown_of(value),
+                value.start, row->name, row->unit);
     const bool is_size = strcmp(row->type, "size") == 0;
     if (is_size || strcmp(row->type, "number") == 0) {
         hf_text_add(&text, " from ");

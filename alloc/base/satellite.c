@@ -175,18 +175,12 @@ static void say(const struct hf_satellite *satellite, const char *path, const ch
     hf_text_begin(&text);
     const size_t prefix = text.length;
     hf_text_add(&text, "cannot open ");
-    if (path[0] != '/') {
-        hf_text_add(&text, HF_SATELLITE_SONAME);
-        hf_text_add(&text, satellite->name);
-        hf_text_add(&text, HF_SATELLITE_ENDING);
-    }
-    hf_text_add(&text, path);
-    hf_text_add(&text, ": ");
-    hf_text_add(&text, problem);
-    hf_text_add(&text,
-                "; install all files of one build of homefree in one directory; the option -D");
-    hf_text_add(&text, satellite->name);
-    hf_text_add(&text, "=disabled leaves this one out of a build");
+    if (path[0] != '/')
+        hf_text_say(&text, HF_SATELLITE_SONAME "%s" HF_SATELLITE_ENDING, satellite->name);
+    hf_text_say(&text,
+                "%s: %s; install all files of one build of homefree in one directory; the "
+                "option -D%s=disabled leaves this one out of a build",
+                path, problem, satellite->name);
     if (why == NULL)
         hf_text_write(&text);
     else if (size > 0)

@@ -68,11 +68,10 @@ static __attribute__((noreturn, cold)) void fail(const char *what)
     const int error = errno;
     struct hf_text text;
     hf_text_begin(&text);
-    hf_text_add(&text, "fatal: cannot make homefree's tables of functions ");
-    hf_text_add(&text, what);
-    hf_text_add(&text, " (errno ");
-    hf_text_add_decimal(&text, error);
-    hf_text_add(&text, "); raise the limits on memory and on mappings (vm.max_map_count)");
+    hf_text_say(&text,
+                "fatal: cannot make homefree's tables of functions %s (errno %d); raise the "
+                "limits on memory and on mappings (vm.max_map_count)",
+                what, error);
     hf_fatal(&text);
 }
 

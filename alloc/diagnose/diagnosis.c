@@ -77,16 +77,13 @@ static void warn(const char *what, const char *name, int error)
     if (root != 0 && root != getpid())
         return;
     hf_text_begin(&text);
-    hf_text_add(&text, what);
-    hf_text_add(&text, name);
-    if (error != 0) {
-        const char *description = hf_describe_error != NULL ? hf_describe_error(error) : NULL;
-        hf_text_add(&text, description != NULL ? ": " : ": error ");
-        if (description != NULL)
-            hf_text_add(&text, description);
-        else
-            hf_text_add_decimal(&text, error);
-    }
+    const char *description =
+        error != 0 && hf_describe_error != NULL ? hf_describe_error(error) : NULL;
+    hf_text_say(&text, "%s%s", what, name);
+    if (description != NULL)
+        hf_text_say(&text, ": %s", description);
+    else if (error != 0)
+        hf_text_say(&text, ": error %d", error);
     hf_text_write(&text);
 }
 
@@ -353,30 +350,20 @@ static void print_summary(enum hf_report_end end, pid_t process)
         return;
     hf_counts_total(&blocks, &bytes);
     hf_text_begin(&text);
-    hf_text_add(&text, process != 0 ? "diagnosis of process " : "diagnosis of a child of process ");
-    hf_text_add_decimal(&text, process != 0 ? process : (pid_t)hf_report_header()->parent);
-    hf_text_add(&text, ": ");
-    if (errors + warnings == 0) {
-        hf_text_add(&text, hf_diagnose.mode == HF_REPORT_COUNT ? "counted " : "nothing wrong in ");
-        hf_text_add_decimal(&text, (intmax_t)blocks);
-        hf_text_add(&text, " blocks");
-    } else {
-        hf_text_add_decimal(&text, (intmax_t)errors);
-        hf_text_add(&text, errors == 1 ? " error, " : " errors, ");
-        hf_text_add_decimal(&text, (intmax_t)warnings);
-        hf_text_add(&text, warnings == 1 ? " warning" : " warnings");
-    }
+    hf_text_say(&text, "diagnosis of %sprocess %d: ", process != 0 ? "" : "a child of ",
+                (int)(process != 0 ? process : (pid_t)hf_report_header()->parent));
+    if (errors + warnings == 0)
+        hf_text_say(&text, "%s %zu blocks",
+                    hf_diagnose.mode == HF_REPORT_COUNT ? "counted" : "nothing wrong in",
+                    (size_t)blocks);
+    else
+        hf_text_say(&text, "%zu error%s, %zu warning%s", (size_t)errors, errors == 1 ? "" : "s",
+                    (size_t)warnings, warnings == 1 ? "" : "s");
     const uint64_t dropped = __atomic_load_n(&hf_report_header()->dropped, __ATOMIC_RELAXED);
-    if (dropped != 0) {
-        hf_text_add(&text, "; ");
-        hf_text_add_decimal(&text, (intmax_t)dropped);
-        hf_text_add(&text, " more events found no room in the report");
-    }
-    if (hf_report_path()[0] != '\0') {
-        hf_text_add(&text, "; 'homefree report ");
-        hf_text_add(&text, hf_diagnose.directory);
-        hf_text_add(&text, "' shows more");
-    }
+    if (dropped != 0)
+        hf_text_say(&text, "; %zu more events found no room in the report", (size_t)dropped);
+    if (hf_report_path()[0] != '\0')
+        hf_text_say(&text, "; 'homefree report %s' shows more", hf_diagnose.directory);
     hf_text_write(&text);
 }
 

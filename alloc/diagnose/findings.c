@@ -222,20 +222,12 @@ static __attribute__((noreturn)) void stop(const struct hf_event *event)
     const struct rule *rule = &rules[event->rule];
     struct hf_text text;
     hf_text_begin(&text);
-    hf_text_add(&text, "fatal: ");
-    hf_text_add(&text, rule->name);
-    hf_text_add(&text, " of ");
-    hf_text_add_hex(&text, (uintptr_t)event->ptr);
-    hf_text_add(&text, ": ");
-    hf_text_add_n(&text, rule->explanation, strlen(rule->explanation) - 1);
-    if (event->allocator != NULL) {
-        hf_text_add(&text, "; it belongs to ");
-        hf_text_add(&text, event->allocator);
-        if (event->allocator_object != NULL) {
-            hf_text_add(&text, " in ");
-            hf_text_add(&text, event->allocator_object);
-        }
-    }
+    hf_text_say(&text, "fatal: %s of %p: %.*s", rule->name, event->ptr,
+                (int)strlen(rule->explanation) - 1, rule->explanation);
+    if (event->allocator != NULL)
+        hf_text_say(&text, "; it belongs to %s", event->allocator);
+    if (event->allocator != NULL && event->allocator_object != NULL)
+        hf_text_say(&text, " in %s", event->allocator_object);
     add_site(&text, "; allocated by ", event->allocated_site);
     enum hf_report_function function;
     (void)hf_site_address(event->freed_site, &function);
@@ -243,8 +235,7 @@ static __attribute__((noreturn)) void stop(const struct hf_event *event)
                           function == HF_FUNCTION_access;
     add_site(&text, accessed ? "; freed by " : "; first freed by ", event->first_freed_site);
     add_site(&text, accessed ? "; accessed by " : "; freed by ", event->freed_site);
-    hf_text_add(&text, ". ");
-    hf_text_add(&text, rule->remedy);
+    hf_text_say(&text, ". %s", rule->remedy);
     hf_gate_abandon();
     hf_fatal(&text);
 }

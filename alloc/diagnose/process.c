@@ -203,9 +203,10 @@ static __attribute__((noreturn)) void cannot_throw(const char *name)
 {
     struct hf_text text;
     hf_text_begin(&text);
-    hf_text_add(&text, "fatal: out of memory in ");
-    hf_text_add(&text, name);
-    hf_text_add(&text, ", and no C++ runtime is loaded that could throw std::bad_alloc");
+    hf_text_say(
+        &text,
+        "fatal: out of memory in %s, and no C++ runtime is loaded that could throw std::bad_alloc",
+        name);
     hf_fatal(&text);
 }
 

@@ -36,14 +36,10 @@ struct where {
 
 static void add_where(struct hf_text *text, struct where where)
 {
-    if (!where.space) {
-        hf_text_add(text, "homefree's heap");
-    } else if (where.device < 0) {
-        hf_text_add(text, "homefree's page-locked memory");
-    } else {
-        hf_text_add(text, "homefree's memory of CUDA device ");
-        hf_text_add_decimal(text, where.device);
-    }
+    if (where.device >= 0)
+        hf_text_say(text, "homefree's memory of CUDA device %d", where.device);
+    else
+        hf_text_add(text, where.space ? "homefree's page-locked memory" : "homefree's heap");
 }
 
 static __attribute__((noreturn)) void corrupted(const void *ptr, const void *caller,
@@ -92,11 +88,8 @@ void hf_heap_overflowed(const void *ptr, const void *caller, enum hf_corruption 
     struct hf_text text;
     hf_text_begin_fatal(&text, calls[purpose], ptr);
     hf_text_add(&text, "bytes behind the block of homefree's heap were overwritten");
-    if (asked != SIZE_MAX) {
-        hf_text_add(&text, ": a write ran past the ");
-        hf_text_add_decimal(&text, (intmax_t)asked);
-        hf_text_add(&text, " bytes that were asked for");
-    }
+    if (asked != SIZE_MAX)
+        hf_text_say(&text, ": a write ran past the %zu bytes that were asked for", asked);
     hf_text_add_caller(&text, caller);
     hf_text_add(&text, "; going on would use data that other code has overwritten; to see the "
                        "write, run the program under valgrind or with -fsanitize=address");
@@ -107,9 +100,10 @@ void hf_heap_neighbour(const void *ptr, const void *neighbour, const void *calle
 {
     struct hf_text text;
     hf_text_begin_fatal(&text, calls[HF_CORRUPT_IN_FREE], ptr);
-    hf_text_add(&text, "bytes between the block of homefree's heap and its neighbour, ");
-    hf_text_add_hex(&text, (uintptr_t)neighbour);
-    hf_text_add(&text, ", were overwritten: a write ran past an end of one of them");
+    hf_text_say(&text,
+                "bytes between the block of homefree's heap and its neighbour, %p, were "
+                "overwritten: a write ran past an end of one of them",
+                neighbour);
     hf_text_add_caller(&text, caller);
     hf_text_add(&text, "; going on would use data that other code has overwritten; to see the "
                        "write, run the program under valgrind or with -fsanitize=address");
@@ -120,14 +114,11 @@ void hf_heap_written_after_free(const void *block, size_t size, const void *at)
 {
     struct hf_text text;
     hf_text_begin(&text);
-    hf_text_add(&text, "fatal: a block of homefree's heap was written to after it was freed: ");
-    hf_text_add_hex(&text, (uintptr_t)block);
-    hf_text_add(&text, ", of ");
-    hf_text_add_decimal(&text, (intmax_t)size);
-    hf_text_add(&text, " bytes, at its byte ");
-    hf_text_add_decimal(&text, (const char *)at - (const char *)block);
-    hf_text_add(&text, "; found before it was given out again; to see the write, run the program "
-                       "under valgrind or with -fsanitize=address");
+    hf_text_say(&text,
+                "fatal: a block of homefree's heap was written to after it was freed: %p, of "
+                "%zu bytes, at its byte %zu; found before it was given out again; to see the "
+                "write, run the program under valgrind or with -fsanitize=address",
+                block, size, (size_t)((const char *)at - (const char *)block));
     end(&text);
 }
 
@@ -135,11 +126,10 @@ void hf_heap_wrong_size(const void *ptr, const void *caller, size_t asked, size_
 {
     struct hf_text text;
     hf_text_begin_fatal(&text, calls[HF_CORRUPT_IN_FREE], ptr);
-    hf_text_add(&text, hf_checks_full ? "the block of homefree's heap was allocated with "
-                                      : "the block of homefree's heap was allocated with at most ");
-    hf_text_add_decimal(&text, (intmax_t)asked);
-    hf_text_add(&text, " bytes and is freed as one of ");
-    hf_text_add_decimal(&text, (intmax_t)said);
+    hf_text_say(&text,
+                "the block of homefree's heap was allocated with %s%zu bytes and is freed as one "
+                "of %zu",
+                hf_checks_full ? "" : "at most ", asked, said);
     hf_text_add_caller(&text, caller);
     hf_text_add(&text, "; the two sides disagree about the object's type or length; look for a "
                        "delete through a pointer to a base class without a virtual destructor");
@@ -150,11 +140,10 @@ void hf_heap_wrong_alignment(const void *ptr, const void *caller, size_t said)
 {
     struct hf_text text;
     hf_text_begin_fatal(&text, calls[HF_CORRUPT_IN_FREE], ptr);
-    hf_text_add(&text, "the block of homefree's heap is freed with the alignment ");
-    hf_text_add_decimal(&text, (intmax_t)said);
-    hf_text_add(&text, said == 0 || (said & (said - 1)) != 0
-                           ? ", which is not a power of two"
-                           : ", but its address is not a multiple of that");
+    hf_text_say(&text, "the block of homefree's heap is freed with the alignment %zu, %s", said,
+                said == 0 || (said & (said - 1)) != 0
+                    ? "which is not a power of two"
+                    : "but its address is not a multiple of that");
     hf_text_add_caller(&text, caller);
     hf_text_add(&text, "; the two sides disagree about the object's type; free it with the "
                        "alignment that it was allocated with");

@@ -40,13 +40,10 @@ static __attribute__((noinline, cold)) void homeless(const struct hf_foreign_all
     if (leaks && hf_foreign_leak(allocator) != 0)
         return;
     (leaks ? hf_text_begin_warning : hf_text_begin_fatal)(&text, call, ptr);
-    hf_text_add(&text, "the block belongs to the ");
-    hf_text_add(&text, allocator->name);
-    hf_text_add(&text, " inside ");
-    hf_text_add(&text, allocator->object);
-    hf_text_add(&text, allocator->ready != NULL
-                           ? ", which this thread may not call now"
-                           : ", which has no function that could be called for this");
+    hf_text_say(&text, "the block belongs to the %s inside %s, which %s", allocator->name,
+                allocator->object,
+                allocator->ready != NULL ? "this thread may not call now"
+                                         : "has no function that could be called for this");
     hf_text_add_caller(&text, caller);
     if (leaks) {
         hf_text_add(&text,

@@ -58,18 +58,15 @@ static void add_symbol(struct hf_text *text, const struct hf_object *object, uin
 {
     struct hf_symbol symbol;
     if (!hf_symbol_find(object, address, &symbol)) {
-        hf_text_add(text, ", at +");
-        hf_text_add_hex(text, address - object->base);
+        hf_text_say(text, ", at +%p", (const void *)(address - object->base));
         return;
     }
     /* Even the nearest symbol before shows which part of the object it is. */
-    hf_text_add(text, symbol.covers ? ", in '" : ", which has no symbol; the nearest before is '");
-    hf_text_add(text, symbol.name);
-    hf_text_add(text, "'");
-    if (symbol.offset != 0) {
-        hf_text_add(text, "+");
-        hf_text_add_hex(text, symbol.offset);
-    }
+    hf_text_say(text, "%s'%s'",
+                symbol.covers ? ", in " : ", which has no symbol; the nearest before is ",
+                symbol.name);
+    if (symbol.offset != 0)
+        hf_text_say(text, "+%p", (const void *)symbol.offset);
 }
 
 /* ---- duplicate libraries ---- */
@@ -131,31 +128,23 @@ static void add_duplicates(struct hf_text *text, const struct hf_object *object)
         find_duplicates(&duplicates, object->soname, is_called, object->soname);
     if (duplicates.count < 2)
         return;
-    hf_text_add(text, "; ");
-    hf_text_add_decimal(text, (intmax_t)duplicates.count);
-    hf_text_add(text, " copies of ");
-    hf_text_add(text, duplicates.what);
-    hf_text_add(text, " are loaded, and one may have destroyed what the other keeps: ");
+    hf_text_say(text,
+                "; %zu copies of %s are loaded, and one may have destroyed what the other keeps: ",
+                duplicates.count, duplicates.what);
     for (size_t i = 0;
-         i < duplicates.count && i < sizeof duplicates.maps / sizeof duplicates.maps[0]; i++) {
-        hf_text_add(text, i == 0 ? "" : ", ");
-        hf_text_add(text, hf_dynlink_name(duplicates.maps[i]));
-    }
+         i < duplicates.count && i < sizeof duplicates.maps / sizeof duplicates.maps[0]; i++)
+        hf_text_say(text, "%s%s", i == 0 ? "" : ", ", hf_dynlink_name(duplicates.maps[i]));
     hf_text_add(text, "; load one copy for all");
 }
 
-static void describe(struct hf_text *text, const void *ptr, const char *call, const void *caller,
+static void describe(struct hf_text *text, const void *ptr, const void *caller,
                      const struct link_map *map)
 {
     struct hf_object object;
-    hf_text_add(text, call);
-    hf_text_add(text, "(");
-    hf_text_add_hex(text, (uintptr_t)ptr);
     if (map == NULL) {
-        hf_text_add(text, "): the pointer is on a stack");
+        hf_text_add(text, "the pointer is on a stack");
     } else {
-        hf_text_add(text, "): the pointer is static data of ");
-        hf_text_add(text, hf_dynlink_name(map));
+        hf_text_say(text, "the pointer is static data of %s", hf_dynlink_name(map));
         if (hf_dynlink_open(map, &object))
             add_symbol(text, &object, (uintptr_t)ptr);
     }
@@ -183,16 +172,15 @@ bool hf_static_freed(const void *ptr, const char *call, const void *caller)
         errno = saved_errno;
         return false;
     }
-    hf_text_begin(&text);
     if (hf_options.static_free == HF_STATIC_FREE_FATAL) {
-        hf_text_add(&text, "fatal: ");
-        describe(&text, ptr, call, caller, map);
+        hf_text_begin_fatal(&text, call, ptr);
+        describe(&text, ptr, caller, map);
         hf_text_add(&text, "; HOMEFREE_CONF=static_free:ignore goes on without this call");
         hf_fatal(&text);
     }
     if (!atomic_exchange(&warned, true)) {
-        hf_text_add(&text, "warning: ");
-        describe(&text, ptr, call, caller, map);
+        hf_text_begin_warning(&text, call, ptr);
+        describe(&text, ptr, caller, map);
         hf_text_add(&text, "; ignored because of HOMEFREE_CONF=static_free:ignore; later ones "
                            "are ignored without a warning");
         hf_text_write(&text);

@@ -83,18 +83,13 @@ static void warn_incompatible(const struct link_map *where)
 {
     struct hf_text text;
     hf_text_begin(&text);
-    hf_text_add(&text, "libhomefree " HF_VERSION " (");
-    hf_text_add(&text, hf_dynlink_name(hf_dynlink_find(hf_instance_own())));
-    hf_text_add(&text, ") cannot join the heap of libhomefree ");
-    hf_text_add(&text, hf_instance_incompatible()->version);
-    hf_text_add(&text, " (");
-    hf_text_add(&text, hf_dynlink_name(where));
-    hf_text_add(&text, "), whose interface is number ");
-    hf_text_add_decimal(&text, hf_instance_incompatible()->abi);
-    hf_text_add(&text, " and not ");
-    hf_text_add_decimal(&text, HF_INSTANCE_ABI);
-    hf_text_add(&text, "; its modules get memory from libc instead; install one version of "
-                       "homefree for both");
+    hf_text_say(&text,
+                "libhomefree " HF_VERSION " (%s) cannot join the heap of libhomefree %s (%s), "
+                "whose interface is number %d and not %d; its modules get memory from libc "
+                "instead; install one version of homefree for both",
+                hf_dynlink_name(hf_dynlink_find(hf_instance_own())),
+                hf_instance_incompatible()->version, hf_dynlink_name(where),
+                (int)hf_instance_incompatible()->abi, HF_INSTANCE_ABI);
     hf_text_write(&text);
 }
 

@@ -76,11 +76,9 @@ static _Noreturn void die(const char *call, const void *ptr, const void *caller,
 {
     struct hf_text text;
     hf_text_begin_fatal(&text, call, ptr);
-    hf_text_add(&text, "the pointer ");
-    hf_text_add(&text, fact);
+    hf_text_say(&text, "the pointer %s", fact);
     hf_text_add_caller(&text, caller);
-    hf_text_add(&text, "; going on would damage the interpreter's memory; ");
-    hf_text_add(&text, remedy);
+    hf_text_say(&text, "; going on would damage the interpreter's memory; %s", remedy);
     hf_fatal(&text);
 }
 

@@ -155,18 +155,11 @@ static _Noreturn void die(const char *call, const void *ptr, const void *caller,
 {
     struct hf_text text;
     hf_text_begin_fatal(&text, call, ptr);
-    hf_text_add(&text, "the pointer ");
-    hf_text_add(&text, fact);
-    if (place != NULL) {
-        hf_text_add(&text, " (");
-        hf_text_add_decimal(&text, (intmax_t)place->size);
-        hf_text_add(&text, " bytes at ");
-        hf_text_add_hex(&text, (uintptr_t)place->first);
-        hf_text_add(&text, ")");
-    }
+    hf_text_say(&text, "the pointer %s", fact);
+    if (place != NULL)
+        hf_text_say(&text, " (%zu bytes at %p)", (size_t)place->size, (const void *)place->first);
     hf_text_add_caller(&text, caller);
-    hf_text_add(&text, "; going on would damage the interpreter's memory; ");
-    hf_text_add(&text, remedy);
+    hf_text_say(&text, "; going on would damage the interpreter's memory; %s", remedy);
     hf_fatal(&text);
 }
 

@@ -205,13 +205,10 @@ void hf_write_fail(const struct hf_object *object, const char *part)
 {
     struct hf_text text;
     hf_text_begin(&text);
-    hf_text_add(&text, "fatal: cannot make the ");
-    hf_text_add(&text, part);
-    hf_text_add(&text, " of ");
-    hf_text_add(&text, hf_dynlink_name(object->map));
-    hf_text_add(&text, " read-only again after routing it (errno ");
-    hf_text_add_decimal(&text, errno);
-    hf_text_add(&text, "); set HOMEFREE_CONF=route:off to go without routing");
+    hf_text_say(&text,
+                "fatal: cannot make the %s of %s read-only again after routing it (errno %d); set "
+                "HOMEFREE_CONF=route:off to go without routing",
+                part, hf_dynlink_name(object->map), errno);
     hf_fatal(&text);
 }
 

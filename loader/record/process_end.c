@@ -137,10 +137,10 @@ static bool say_whose(const siginfo_t *info, const void *context, const struct h
     hf_text_begin(&text);
     hf_text_add(&text, "the program dies in ");
     hf_text_add_code(&text, crash.code);
-    hf_text_add(&text, ", which has a ");
-    hf_text_add(&text, hf_foreign_in(crash.map)->name);
-    hf_text_add(&text, " inside: memory of another allocator has probably reached its free(), "
-                       "which that object calls directly");
+    hf_text_say(&text,
+                ", which has a %s inside: memory of another allocator has probably reached its "
+                "free(), which that object calls directly",
+                hf_foreign_in(crash.map)->name);
     hf_text_write(&text);
     return true;
 }

@@ -158,11 +158,12 @@ static void warn(int error)
         return;
     warned = true;
     hf_text_begin(&text);
-    hf_text_add(&text, "cannot start the thread that gives unused memory back: ");
-    hf_text_add(&text, strerror(error));
-    hf_text_add(&text,
-                "; the process goes on without it; raise the limits on threads (ulimit -u, the "
-                "cgroup's pids.max), or leave out what asks for it (HOMEFREE_CONF=background:off)");
+    hf_text_say(
+        &text,
+        "cannot start the thread that gives unused memory back: %s; the process goes on without "
+        "it; raise the limits on threads (ulimit -u, the cgroup's pids.max), or leave out what "
+        "asks for it (HOMEFREE_CONF=background:off)",
+        strerror(error));
     hf_text_write(&text);
 }
 

@@ -107,10 +107,8 @@ static const void *first_context(const void *context, ucontext_t *copy)
 static void add_code(struct hf_text *text, uintptr_t code)
 {
     const struct link_map *map = hf_dynlink_find_fast((const void *)code);
-    if (map != NULL) {
-        hf_text_add(text, hf_dynlink_name(map));
-        hf_text_add(text, "+");
-    }
+    if (map != NULL)
+        hf_text_say(text, "%s+", hf_dynlink_name(map));
     hf_text_add_hex(text, map != NULL ? code - map->l_addr : code);
 }
 
@@ -122,17 +120,10 @@ static void add_interpreter(struct hf_text *text, const struct hf_naming_place *
         hf_text_add(text, "a thread that is attached to no interpreter");
     else if (place->interpreter < 0)
         hf_text_add(text, "an interpreter that is being made");
-    else {
-        hf_text_add(text, "interpreter ");
-        hf_text_add_decimal(text, place->interpreter);
-    }
-    if (place->count == 0)
-        return;
-    hf_text_add(text, " (index ");
-    hf_text_add_decimal(text, place->index);
-    hf_text_add(text, " of ");
-    hf_text_add_decimal(text, place->count);
-    hf_text_add(text, ")");
+    else
+        hf_text_say(text, "interpreter %zu", (size_t)place->interpreter);
+    if (place->count != 0)
+        hf_text_say(text, " (index %d of %d)", (int)place->index, (int)place->count);
 }
 
 static void say(const struct caught *caught, const struct hf_naming_place *where,
@@ -146,15 +137,10 @@ static void say(const struct caught *caught, const struct hf_naming_place *where
     const struct hf_frame crash = hf_frame_of(first != NULL ? first : context);
     hf_doctor_search_place(&crash, &place);
     hf_text_begin(&text);
-    hf_text_add(&text, "fatal: ");
-    hf_text_add(&text, caught->name);
-    hf_text_add(&text, " in ");
+    hf_text_say(&text, "fatal: %s in ", caught->name);
     add_interpreter(&text, where);
-    if (where->what[0] != '\0') {
-        hf_text_add(&text, ", which ran '");
-        hf_text_add(&text, where->what);
-        hf_text_add(&text, "'");
-    }
+    if (where->what[0] != '\0')
+        hf_text_say(&text, ", which ran '%s'", where->what);
     hf_text_add(&text, "; the instruction is at ");
     add_code(&text, crash.code);
     if (place.object != NULL && place.code != crash.code) {

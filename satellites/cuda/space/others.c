@@ -276,14 +276,10 @@ static bool is_on_host(const struct hf_others_block *block)
 /* Ends a line about a block: "…'s (CUDA, …), which OBJECT allocated". */
 static void add_block(struct hf_text *text, const struct hf_others_block *block)
 {
-    hf_text_add(text, " of others (");
-    hf_text_add(text, descriptions[block->memory]);
-    if (block->device >= 0) {
-        hf_text_add(text, " ");
-        hf_text_add_decimal(text, block->device);
-    }
-    hf_text_add(text, "), allocated by ");
-    hf_text_add(text, block->object);
+    hf_text_say(text, " of others (%s", descriptions[block->memory]);
+    if (block->device >= 0)
+        hf_text_say(text, " %d", block->device);
+    hf_text_say(text, "), allocated by %s", block->object);
 }
 
 static __attribute__((noreturn, cold)) void

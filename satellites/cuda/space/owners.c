@@ -104,9 +104,8 @@ static void *resize_device(void *ptr, size_t size, const void *caller)
     }
     struct hf_text text;
     hf_text_begin_fatal(&text, "realloc", ptr);
-    hf_text_add(&text, "the block is memory of CUDA device ");
-    hf_text_add_decimal(&text, hf_pool_of(ptr)->device);
-    hf_text_add(&text, ", which the host cannot copy");
+    hf_text_say(&text, "the block is memory of CUDA device %d, which the host cannot copy",
+                hf_pool_of(ptr)->device);
     hf_text_add_caller(&text, caller);
     hf_text_add(&text, "; going on would hand it to libc, which did not allocate it; allocate a "
                        "new block with hf_space_alloc() and copy with cudaMemcpyAsync()");
