@@ -37,6 +37,9 @@ __attribute__((format(printf, 2, 3))) char *hf_keep_format(struct hf_keep *keep,
  * have moved. The array must only be extended here; `count` is the caller's to increment.
  */
 void *hf_keep_more(struct hf_keep *keep, void *array, size_t count, size_t element);
+/* Counts one more element of an array, and is that element. */
+#define HF_KEEP_ADD(keep, array, count) \
+    (*((array) = hf_keep_more(keep, array, count, sizeof *(array)), &(array)[(count)++]))
 
 void hf_keep_release(struct hf_keep *keep);
 

@@ -150,8 +150,7 @@ static void add(struct hf_exports *list, const char *symbol, bool optional)
         return;
     char *copy = hf_keep_text(list->keep, symbol);
     hf_keep_table_add(&list->symbols, copy);
-    list->entries = hf_keep_more(list->keep, list->entries, list->count, sizeof *list->entries);
-    list->entries[list->count++] = (struct hf_exported){copy, optional};
+    HF_KEEP_ADD(list->keep, list->entries, list->count) = (struct hf_exported){copy, optional};
 }
 
 void hf_exports_module_rest(const char *name, char rest[HF_EXPORTS_REST_SIZE])

@@ -145,8 +145,8 @@ void hf_words_add(struct hf_words *words, const char *name, const char *value)
 {
     if (value == NULL)
         return;
-    words->values = hf_keep_more(words->keep, words->values, words->count, sizeof *words->values);
-    words->values[words->count++] = hf_keep_format(words->keep, "%s=%s", name, value);
+    HF_KEEP_ADD(words->keep, words->values, words->count) =
+        hf_keep_format(words->keep, "%s=%s", name, value);
 }
 
 void hf_words_add_options(struct hf_words *words, const struct hf_argument *arguments,

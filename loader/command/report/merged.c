@@ -113,9 +113,7 @@ static struct hf_object *one_object(struct hf_merged *merged, struct hf_recorded
         object->build_size = build_size;
         memcpy(object->build, record->build, build_size);
         hf_keep_table_add(&merged->objects_table, object);
-        merged->objects =
-            hf_keep_more(merged->keep, merged->objects, merged->objects_count, sizeof object);
-        merged->objects[merged->objects_count++] = object;
+        HF_KEEP_ADD(merged->keep, merged->objects, merged->objects_count) = object;
     }
     return object;
 }
@@ -154,9 +152,7 @@ static struct hf_place *place_of(struct hf_merged *merged, struct hf_recorded *f
         place = hf_keep_bytes(merged->keep, sizeof *place);
         *place = key;
         hf_keep_table_add(&merged->places_table, place);
-        object->places =
-            hf_keep_more(merged->keep, object->places, object->places_count, sizeof place);
-        object->places[object->places_count++] = place;
+        HF_KEEP_ADD(merged->keep, object->places, object->places_count) = place;
     }
     return place;
 }
@@ -280,9 +276,7 @@ static void add_finding(struct hf_merged *merged, struct hf_recorded *file,
         finding->asked = record->asked;
         finding->said = record->said;
         hf_keep_table_add(&merged->findings_table, finding);
-        merged->findings =
-            hf_keep_more(merged->keep, merged->findings, merged->findings_count, sizeof finding);
-        merged->findings[merged->findings_count++] = finding;
+        HF_KEEP_ADD(merged->keep, merged->findings, merged->findings_count) = finding;
     }
     add_to(&finding->count, record->count);
     add_to(&finding->bytes, record->bytes);
@@ -293,10 +287,8 @@ static void add_finding(struct hf_merged *merged, struct hf_recorded *file,
     if (finding->first_freed.native + finding->first_freed.python == 0)
         finding->first_freed = trace_of(merged, file, record->first_freed_stack, frames_left);
     const size_t count = finding->processes_count;
-    if (count == 0 || finding->processes[count - 1] != process) {
-        finding->processes = hf_keep_more(merged->keep, finding->processes, count, sizeof process);
-        finding->processes[finding->processes_count++] = process;
-    }
+    if (count == 0 || finding->processes[count - 1] != process)
+        HF_KEEP_ADD(merged->keep, finding->processes, finding->processes_count) = process;
 }
 
 static void add_pair(struct hf_merged *merged, struct hf_recorded *file, struct hf_process *process,
@@ -320,8 +312,7 @@ static void add_pair(struct hf_merged *merged, struct hf_recorded *file, struct 
         pair = hf_keep_bytes(merged->keep, sizeof *pair);
         pair->key = key;
         hf_keep_table_add(&merged->pairs_table, pair);
-        merged->pairs = hf_keep_more(merged->keep, merged->pairs, merged->pairs_count, sizeof pair);
-        merged->pairs[merged->pairs_count++] = pair;
+        HF_KEEP_ADD(merged->keep, merged->pairs, merged->pairs_count) = pair;
     }
     add_to(&pair->blocks, record->blocks);
     add_to(&pair->bytes, record->bytes);
@@ -342,9 +333,7 @@ static void add_suppressions(struct hf_merged *merged, struct hf_recorded *file)
             item = hf_keep_bytes(merged->keep, sizeof *item);
             item->key = key;
             hf_keep_table_add(&merged->suppressed_table, item);
-            merged->suppressed = hf_keep_more(merged->keep, merged->suppressed,
-                                              merged->suppressed_count, sizeof item);
-            merged->suppressed[merged->suppressed_count++] = item;
+            HF_KEEP_ADD(merged->keep, merged->suppressed, merged->suppressed_count) = item;
         }
         add_to(&item->count, record.count);
     }
@@ -357,9 +346,7 @@ static void add_samples(struct hf_merged *merged, struct hf_recorded *file,
     struct hf_report_sample record;
     while (hf_recorded_next(file, HF_REPORT_SAMPLES, &cursor, &record)) {
         const struct hf_object *object = object_of(merged, file, record.object);
-        process->moments = hf_keep_more(merged->keep, process->moments, process->moments_count,
-                                        sizeof *process->moments);
-        process->moments[process->moments_count++] = (struct hf_moment){
+        HF_KEEP_ADD(merged->keep, process->moments, process->moments_count) = (struct hf_moment){
             .time = record.time,
             .bytes = record.bytes,
             .path = object != NULL ? object->path : NULL,
@@ -388,9 +375,7 @@ void hf_merged_add(struct hf_merged *merged, struct hf_recorded *file, const cha
     add_samples(merged, file, process);
 
     process->truncated = file->damaged;
-    merged->processes =
-        hf_keep_more(merged->keep, merged->processes, merged->processes_count, sizeof process);
-    merged->processes[merged->processes_count++] = process;
+    HF_KEEP_ADD(merged->keep, merged->processes, merged->processes_count) = process;
 }
 
 /* ---- order ---------------------------------------------------------------------------------- */

@@ -16,6 +16,19 @@ const struct hf_document_form hf_document_whole = {
     .findings = SIZE_MAX,
 };
 
+static void write_known(struct hf_json *json, const char *key, bool known, uint64_t value)
+{
+    if (known)
+        hf_json_unsigned(json, key, value);
+    else
+        hf_json_string(json, key, NULL);
+}
+
+static void write_nonzero(struct hf_json *json, const char *key, uint64_t value)
+{
+    write_known(json, key, value != 0, value);
+}
+
 /* ---- processes ------------------------------------------------------------------------------ */
 
 static void write_command(struct hf_json *json, const struct hf_report_header *header)
@@ -34,10 +47,7 @@ static void write_process(struct hf_json *json, const struct hf_process *process
     const uint32_t end = header->end <= HF_REPORT_EXEC ? header->end : HF_REPORT_RUNS;
     hf_json_object(json, NULL);
     hf_json_unsigned(json, "pid", header->process);
-    if (header->parent != 0)
-        hf_json_unsigned(json, "parent", header->parent);
-    else
-        hf_json_string(json, "parent", NULL);
+    write_nonzero(json, "parent", header->parent);
     hf_json_string(json, "host", header->host[0] != '\0' ? header->host : NULL);
     write_command(json, header);
     hf_json_string(json, "mode", header->mode <= HF_REPORT_STRICT ? modes[header->mode] : NULL);
@@ -47,10 +57,7 @@ static void write_process(struct hf_json *json, const struct hf_process *process
     else
         hf_json_string(json, "ended", NULL);
     hf_json_string(json, "end", ends[end]);
-    if (end == HF_REPORT_EXIT || end == HF_REPORT_SIGNAL)
-        hf_json_unsigned(json, "status", header->status);
-    else
-        hf_json_string(json, "status", NULL);
+    write_known(json, "status", end == HF_REPORT_EXIT || end == HF_REPORT_SIGNAL, header->status);
     hf_json_string(json, "homefree", header->homefree[0] != '\0' ? header->homefree : NULL);
     hf_json_unsigned(json, "blocks", process->blocks);
     hf_json_unsigned(json, "bytes", process->bytes);
@@ -62,14 +69,6 @@ static void write_process(struct hf_json *json, const struct hf_process *process
 
 /* ---- findings ------------------------------------------------------------------------------- */
 
-static void write_line(struct hf_json *json, unsigned line)
-{
-    if (line != 0)
-        hf_json_unsigned(json, "line", line);
-    else
-        hf_json_string(json, "line", NULL);
-}
-
 static const char *object_path(const struct hf_object *object)
 {
     return object != NULL ? object->path : NULL;
@@ -79,11 +78,8 @@ static void write_place(struct hf_json *json, const struct hf_place *place)
 {
     hf_json_string(json, "symbol", place != NULL ? place->symbol : NULL);
     hf_json_string(json, "file", place != NULL ? place->file : NULL);
-    write_line(json, place != NULL ? place->line : 0);
-    if (place != NULL)
-        hf_json_unsigned(json, "offset", place->offset);
-    else
-        hf_json_string(json, "offset", NULL);
+    write_nonzero(json, "line", place != NULL ? place->line : 0);
+    write_known(json, "offset", place != NULL, place != NULL ? place->offset : 0);
 }
 
 static void write_trace(struct hf_json *json, const struct hf_trace *trace, bool brief)
@@ -104,7 +100,7 @@ static void write_trace(struct hf_json *json, const struct hf_trace *trace, bool
         hf_json_object(json, NULL);
         hf_json_string(json, "file", trace->lines[i].file);
         hf_json_string(json, "function", trace->lines[i].function);
-        write_line(json, trace->lines[i].line);
+        write_nonzero(json, "line", trace->lines[i].line);
         hf_json_close(json);
     }
     hf_json_close(json);
@@ -125,14 +121,6 @@ static void write_side(struct hf_json *json, const char *key, const struct hf_si
     hf_json_close(json);
 }
 
-static void write_size(struct hf_json *json, const char *key, uint64_t size)
-{
-    if (size != 0)
-        hf_json_unsigned(json, key, size);
-    else
-        hf_json_string(json, key, NULL);
-}
-
 /* What tells more of a finding than which one it is. */
 static void write_rest(struct hf_json *json, const struct hf_merged *merged,
                        const struct hf_merged_finding *finding)
@@ -144,9 +132,9 @@ static void write_rest(struct hf_json *json, const struct hf_merged *merged,
     else
         hf_json_string(json, "first_freed", NULL);
     const bool of_interpreter = key->rule == HF_FAULT_INTERPRETER_LEAK;
-    write_size(json, "asked", finding->asked);
-    write_size(json, "said", of_interpreter ? 0 : finding->said);
-    write_size(json, "interpreter", of_interpreter ? finding->said : 0);
+    write_nonzero(json, "asked", finding->asked);
+    write_nonzero(json, "said", of_interpreter ? 0 : finding->said);
+    write_nonzero(json, "interpreter", of_interpreter ? finding->said : 0);
     hf_json_string(json, "without_homefree", hf_merged_without(merged, finding));
     const struct hf_rule_text *rule = hf_report_rule((uint32_t)key->rule);
     hf_json_string(json, "remedy", rule->remedy);

@@ -52,9 +52,7 @@ static bool is_new(struct search *search, const struct stat *status)
 
 static void add_file(struct search *search, const char *path)
 {
-    search->files =
-        hf_keep_more(search->merged->keep, search->files, search->files_count, sizeof path);
-    search->files[search->files_count++] = path;
+    HF_KEEP_ADD(search->merged->keep, search->files, search->files_count) = path;
 }
 
 static bool has_suffix(const char *name)

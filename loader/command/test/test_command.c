@@ -8,13 +8,18 @@
  */
 #include "loader/command/program/preload.h"
 #include "loader/command/program/python.h"
-#include "loader/command/test/python_program.h"
 #include "loader/command/test/registry_test.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 static const char who[] = "homefree test";
@@ -171,6 +176,110 @@ static int check(const struct request *request, const struct hf_operand_list *op
     return check_readable(request->script) == HF_EXIT_CLEAN ? HF_EXIT_NONE : HF_EXIT_USAGE;
 }
 
+/* ---- whether a program is a Python ---------------------------------------------------------- */
+
+/* Asked before it becomes the harness, because any other program that ends with status 0 would look
+ * like a module without findings. */
+enum python_answer {
+    PYTHON_YES,
+    PYTHON_NO,      /* it printed something else, or nothing */
+    PYTHON_SILENT,  /* it took longer than PYTHON_SECONDS */
+    PYTHON_NOT_RUN, /* errno says why */
+};
+enum { PYTHON_SECONDS = 30 };
+
+/* Its result is not in the text, which other programs may print. Valid in every version of Python.
+ */
+static char question[] = "import sys; sys.stdout.write('homefree' * 3 + ' %d\\n' % (6 * 7))";
+static const char answer[] = "homefreehomefreehomefree 42\n";
+
+enum { ROOM = 65536 }; /* of a wrapper that has something to say first */
+
+static long now(void)
+{
+    struct timespec time;
+    (void)clock_gettime(CLOCK_MONOTONIC, &time);
+    return time.tv_sec * 1000 + time.tv_nsec / 1000000;
+}
+
+/* In a process group of its own, which can be ended as a whole. Returns 0 or an errno. */
+static int start_asking(const char *program, int output, pid_t *child)
+{
+    static char no_site[] = "-S", no_environment[] = "-E", minus_c[] = "-c";
+    char *const words[] = {
+        (char *)(unsigned long)program, no_site, no_environment, minus_c, question, NULL};
+    posix_spawn_file_actions_t files;
+    posix_spawnattr_t attributes;
+    if (posix_spawn_file_actions_init(&files) != 0)
+        return ENOMEM;
+    if (posix_spawnattr_init(&attributes) != 0) {
+        (void)posix_spawn_file_actions_destroy(&files);
+        return ENOMEM;
+    }
+    int error = posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    if (error == 0)
+        error = posix_spawn_file_actions_adddup2(&files, output, STDOUT_FILENO);
+    if (error == 0)
+        error = posix_spawn_file_actions_addopen(&files, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+    if (error == 0)
+        error = posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
+    if (error == 0)
+        error = posix_spawnp(child, program, &files, &attributes, words, environ);
+    (void)posix_spawnattr_destroy(&attributes);
+    (void)posix_spawn_file_actions_destroy(&files);
+    return error;
+}
+
+static enum python_answer read_answer(int input)
+{
+    static char text[ROOM];
+    const size_t wanted = sizeof answer - 1;
+    size_t length = 0;
+    const long end = now() + PYTHON_SECONDS * 1000L;
+    while (length < ROOM) {
+        const long left = end - now();
+        struct pollfd ready = {.fd = input, .events = POLLIN};
+        if (left <= 0)
+            return PYTHON_SILENT;
+        const int count = poll(&ready, 1, (int)left);
+        if (count < 0 && errno != EINTR)
+            return PYTHON_NO;
+        if (count <= 0)
+            continue;
+        const ssize_t size = read(input, text + length, ROOM - length);
+        if (size < 0 && errno == EINTR)
+            continue;
+        if (size <= 0)
+            break;
+        length += (size_t)size;
+        if (length >= wanted && memcmp(text + length - wanted, answer, wanted) == 0)
+            return PYTHON_YES;
+    }
+    return PYTHON_NO;
+}
+
+/* Runs the program, found as execvp(3) does, with a sum for Python; ends it if it goes on. */
+static enum python_answer ask(const char *program)
+{
+    int channel[2];
+    pid_t child;
+    if (pipe2(channel, O_CLOEXEC) != 0)
+        return PYTHON_NOT_RUN;
+    const int error = start_asking(program, channel[1], &child);
+    (void)close(channel[1]);
+    if (error != 0) {
+        (void)close(channel[0]);
+        errno = error;
+        return PYTHON_NOT_RUN;
+    }
+    const enum python_answer result = read_answer(channel[0]);
+    (void)close(channel[0]);
+    (void)kill(-child, SIGKILL);
+    while (waitpid(child, NULL, 0) < 0 && errno == EINTR)
+        ;
+    return result;
+}
+
 /* ---- the harness ---------------------------------------------------------------------------- */
 
 /* NULL after an error message. What `python -m homefree` names is a Python. */
@@ -179,15 +288,15 @@ static char *find_python(const struct request *request)
     char *python = hf_preload_python(request->python);
     if (request->python == NULL && python == getenv(HF_PYTHON_VARIABLE))
         return python;
-    switch (hf_python_ask(python)) {
-    case HF_PYTHON_YES:
+    switch (ask(python)) {
+    case PYTHON_YES:
         return python;
-    case HF_PYTHON_NOT_RUN:
+    case PYTHON_NOT_RUN:
         hf_command_complain(who, "cannot run '%s': %s", python, strerror(errno));
         break;
-    case HF_PYTHON_SILENT:
+    case PYTHON_SILENT:
         hf_command_complain(who, "'%s' did not answer as a Python does within %d seconds", python,
-                            HF_PYTHON_SECONDS);
+                            PYTHON_SECONDS);
         break;
     default:
         hf_command_complain(who, "'%s' is no Python; name one with --python", python);
