@@ -16,6 +16,7 @@
 #include "loader/satellites/adopt_api.h"
 #include "satellites/adopt/adopt_core.h"
 #include "satellites/adopt/adopted_copy.h"
+#include "satellites/adopt/hidden/plan.h"
 #include "satellites/adopt/live_guards.h"
 #include "satellites/adopt/private/needed.h"
 #include "satellites/adopt/private/private_copy.h"
@@ -23,7 +24,6 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,18 +38,6 @@ struct adopting {
     size_t seen_count;
     bool selected; /* only files that HOMEFREE_CONF selects */
 };
-
-static int fail(struct adopting *adopting, int error, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-
-static int fail(struct adopting *adopting, int error, const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(adopting->why, sizeof adopting->why, format, arguments);
-    va_end(arguments);
-    return error;
-}
 
 /* libhomefree's name, by which the copy asks for it. */
 static const char *own_name(void)
@@ -83,14 +71,14 @@ static int load_needed(struct adopting *adopting, const char *path, const char *
     void *handle = dlopen(path, RTLD_LAZY | RTLD_LOCAL);
     if (handle == NULL) {
         const char *reason = dlerror();
-        return fail(adopting, -ENOEXEC, "%s", reason != NULL ? reason : path);
+        return HF_ADOPT_FAIL(adopting->why, -ENOEXEC, "%s", reason != NULL ? reason : path);
     }
     if (dlopen(name, RTLD_LAZY | RTLD_NOLOAD) != NULL)
         return 0;
     dlclose(handle);
-    return fail(adopting, -ENOTSUP,
-                "%s has no soname, and its copy no room for one; link it with -Wl,-soname,%s", name,
-                name);
+    return HF_ADOPT_FAIL(
+        adopting->why, -ENOTSUP,
+        "%s has no soname, and its copy no room for one; link it with -Wl,-soname,%s", name, name);
 }
 
 /* Whether the dynamic linker has an object by that name which is neither this file nor its copy: it
@@ -129,7 +117,7 @@ static int adopt_needed(struct adopting *adopting, struct hf_adoption *adoption,
             continue;
         error = adopt(adopting, file, path, depth + 1);
         if (error < 0 && adopting->why[0] == '\0')
-            (void)fail(adopting, error, "%s: %s", name, strerror(-error));
+            (void)HF_ADOPT_FAIL(adopting->why, error, "%s: %s", name, strerror(-error));
         if (error > 0)
             error = load_needed(adopting, path, name);
     }
@@ -191,8 +179,8 @@ static int adopt(struct adopting *adopting, const char *original, char path[PATH
     }
     if (result < 0 && adoption.why[0] != '\0') {
         const char *name = strrchr(original, '/') + 1;
-        (void)fail(adopting, result, "%.200s%s%.300s", depth != 0 ? name : "",
-                   depth != 0 ? ": " : "", adoption.why);
+        (void)HF_ADOPT_FAIL(adopting->why, result, "%.200s%s%.300s", depth != 0 ? name : "",
+                            depth != 0 ? ": " : "", adoption.why);
     }
     return result;
 }
@@ -207,9 +195,9 @@ static int adopt_file(const char *path, char *out, size_t size, bool selected)
     struct adopting adopting = {.why = "", .selected = selected};
     int result = hf_origin_absolute(path, original);
     if (result == 0 && !hf_core()->options->route)
-        result = fail(&adopting, -EPERM, "routing is off (HOMEFREE_CONF=route:off)");
+        result = HF_ADOPT_FAIL(adopting.why, -EPERM, "routing is off (HOMEFREE_CONF=route:off)");
     else if (result == 0 && hf_program_serves())
-        result = fail(&adopting, -ENOTSUP, "%s", HF_PROGRAM_SERVES);
+        result = HF_ADOPT_FAIL(adopting.why, -ENOTSUP, "%s", HF_PROGRAM_SERVES);
     else if (result == 0)
         result = adopt(&adopting, original, copy, 0);
     if (result >= 0 && strlen(copy) >= size)

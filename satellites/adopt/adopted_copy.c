@@ -11,7 +11,6 @@
 
 #include <errno.h>
 #include <homefree/base.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -22,18 +21,6 @@
 
 static const char without_names[] =
     "the entry points of its allocator have no names; a debug file would have them";
-
-static int fail(struct hf_adoption *adoption, int error, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-
-static int fail(struct hf_adoption *adoption, int error, const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(adoption->why, sizeof adoption->why, format, arguments);
-    va_end(arguments);
-    return error;
-}
 
 /* ---- the key -------------------------------------------------------------------------------- */
 
@@ -157,7 +144,9 @@ static int write_copy(struct hf_adoption *adoption, const struct hf_image *image
     }
     if (error != 0 && writing.why == NULL && elsewhere != NULL)
         error = elsewhere(adoption->original, path, fill, &writing);
-    return error == 0 || writing.why == NULL ? error : fail(adoption, error, "%s", writing.why);
+    return error == 0 || writing.why == NULL
+               ? error
+               : HF_ADOPT_FAIL(adoption->why, error, "%s", writing.why);
 }
 
 /* Makes the plan, and the copy after it. */
@@ -172,13 +161,13 @@ static int plan_and_write(struct hf_adoption *adoption, char path[PATH_MAX],
         error =
             hf_functions_open(&functions, &image, adoption->has_debug ? &adoption->debug : NULL);
     if (error != 0 && adoption->elf.why != NULL)
-        (void)fail(adoption, error, "%s", adoption->elf.why);
+        (void)HF_ADOPT_FAIL(adoption->why, error, "%s", adoption->elf.why);
     if (error == 0) {
         error = hf_plan_make(&plan, &image, &functions);
         if (error == -ENOENT)
-            error = fail(adoption, -ENOTSUP, "%s", without_names);
+            error = HF_ADOPT_FAIL(adoption->why, -ENOTSUP, "%s", without_names);
         else if (error != 0 && plan.why[0] != '\0')
-            (void)fail(adoption, error, "%s", plan.why);
+            (void)HF_ADOPT_FAIL(adoption->why, error, "%s", plan.why);
     }
     if (error == 0)
         error = write_copy(adoption, &image, &plan, path, elsewhere);
@@ -226,8 +215,9 @@ int hf_adoption_look(struct hf_adoption *adoption, char copy[PATH_MAX])
     has = has_allocator(adoption);
     if (has >= 0)
         hf_adopted_keep_verdict(adoption->content, has == 1);
-    return has < 0 && adoption->elf.why != NULL ? fail(adoption, has, "%s", adoption->elf.why)
-                                                : has;
+    return has < 0 && adoption->elf.why != NULL
+               ? HF_ADOPT_FAIL(adoption->why, has, "%s", adoption->elf.why)
+               : has;
 }
 
 int hf_adoption_open(struct hf_adoption *adoption, const char *original, const char *library)
@@ -247,7 +237,7 @@ int hf_adoption_open(struct hf_adoption *adoption, const char *original, const c
                                                 sizeof buffer) == 0;
         make_key(adoption, &status);
     } else if (adoption->elf.why != NULL)
-        (void)fail(adoption, error, "%s", adoption->elf.why);
+        (void)HF_ADOPT_FAIL(adoption->why, error, "%s", adoption->elf.why);
     return error;
 }
 

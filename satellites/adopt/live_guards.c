@@ -30,7 +30,6 @@
 #include <errno.h>
 #include <linux/membarrier.h>
 #include <pthread.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,18 +56,6 @@ struct guarding {
     size_t code_size, slots_size, page;
     int result;
 };
-
-static int fail(struct guarding *guarding, int error, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-
-static int fail(struct guarding *guarding, int error, const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(guarding->adoption->why, sizeof guarding->adoption->why, format, arguments);
-    va_end(arguments);
-    return error;
-}
 
 #define REMEDY "; load it through homefree before anything else does"
 
@@ -133,14 +120,15 @@ static int choose_sites(struct guarding *guarding)
             site->size = hf_guard_first(site->bytes, function->size, address);
         site->padding = site->size != 0 ? find_padding(guarding, i, address) : 0;
         if (site->padding == 0)
-            return fail(guarding, -EBUSY,
-                        "it is loaded already, and its %.120s cannot be changed while threads may "
-                        "be running it" REMEDY,
-                        redirection->name);
+            return HF_ADOPT_FAIL(
+                guarding->adoption->why, -EBUSY,
+                "it is loaded already, and its %.120s cannot be changed while threads may "
+                "be running it" REMEDY,
+                redirection->name);
         if (!is_unchanged(guarding, address, site->size) ||
             !is_unchanged(guarding, site->padding, HF_GUARD_LONG))
-            return fail(guarding, -EBUSY,
-                        "it is loaded already, and something has changed its code" REMEDY);
+            return HF_ADOPT_FAIL(guarding->adoption->why, -EBUSY,
+                                 "it is loaded already, and something has changed its code" REMEDY);
     }
     return 0;
 }
@@ -173,7 +161,8 @@ static int write_guards(struct guarding *guarding)
         ((plan->count + 1) * sizeof(void *) + guarding->page - 1) / guarding->page * guarding->page;
     guarding->code = map_near(base, guarding->code_size + guarding->slots_size);
     if (guarding->code == NULL)
-        return fail(guarding, -ENOMEM, "there is no room near its code for guards");
+        return HF_ADOPT_FAIL(guarding->adoption->why, -ENOMEM,
+                             "there is no room near its code for guards");
     void **slots = (void **)(void *)(guarding->code + guarding->code_size);
     const struct link_map *own = hf_dynlink_find((const void *)hf_core()->adopted_elsewhere);
     struct hf_object object;
@@ -190,13 +179,14 @@ static int write_guards(struct guarding *guarding)
                            site->redirection->guard, (uint64_t)(uintptr_t)guard - base,
                            (uint64_t)(uintptr_t)slots - base,
                            (uint64_t)(uintptr_t)(slots + i + 1) - base, guard) == 0)
-            return fail(guarding, -ENOTSUP, "a guard cannot be written for its %.120s",
-                        site->redirection->name);
+            return HF_ADOPT_FAIL(guarding->adoption->why, -ENOTSUP,
+                                 "a guard cannot be written for its %.120s",
+                                 site->redirection->name);
     }
     if (mprotect(slots, guarding->slots_size, PROT_READ) != 0 ||
         mprotect(guarding->code, guarding->code_size, PROT_READ | PROT_EXEC) != 0)
-        return fail(
-            guarding, -EPERM,
+        return HF_ADOPT_FAIL(
+            guarding->adoption->why, -EPERM,
             "it is loaded already, and the system forbids this process new code (%s)" REMEDY,
             strerror(errno));
     return 0;
@@ -297,11 +287,12 @@ static void change(void *context)
     if (guarding->result == 0 &&
         syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_SYNC_CORE, 0, 0) != 0)
         guarding->result =
-            fail(guarding, -EPERM,
-                 "it is loaded already, and membarrier(2) is forbidden or missing" REMEDY);
+            HF_ADOPT_FAIL(guarding->adoption->why, -EPERM,
+                          "it is loaded already, and membarrier(2) is forbidden or missing" REMEDY);
     if (guarding->result == 0 &&
         !hf_guards_add(guarding->map, guarding->code, guarding->code + guarding->code_size))
-        guarding->result = fail(guarding, -E2BIG, "too many loaded objects have guards");
+        guarding->result =
+            HF_ADOPT_FAIL(guarding->adoption->why, -E2BIG, "too many loaded objects have guards");
     if (guarding->result != 0) {
         if (guarding->code != NULL)
             munmap(guarding->code, guarding->code_size + guarding->slots_size);
@@ -313,9 +304,9 @@ static void change(void *context)
         guarding->result = replace_pages(guarding, true);
     synchronise();
     if (guarding->result != 0)
-        (void)fail(guarding, guarding->result,
-                   "it is loaded already, and its code cannot be changed (%s)" REMEDY,
-                   strerror(-guarding->result));
+        (void)HF_ADOPT_FAIL(guarding->adoption->why, guarding->result,
+                            "it is loaded already, and its code cannot be changed (%s)" REMEDY,
+                            strerror(-guarding->result));
 }
 
 /* ---- refusals ------------------------------------------------------------------------------- */
@@ -367,8 +358,8 @@ static int guard(struct guarding *guarding)
     if (error == 0)
         error = hf_plan_make_release_only(&guarding->plan, &guarding->image, &guarding->functions);
     if (error == -ENOTSUP || error == -ENOENT)
-        error = fail(
-            guarding, -EBUSY,
+        error = HF_ADOPT_FAIL(
+            guarding->adoption->why, -EBUSY,
             "it is loaded already, with an allocator of its own that cannot be guarded now" REMEDY);
     if (error != 0)
         return error;
@@ -386,7 +377,8 @@ int hf_live_guard(struct hf_adoption *adoption, const struct link_map *map)
     struct guarding guarding = {
         .adoption = adoption, .map = map, .page = (size_t)sysconf(_SC_PAGESIZE)};
     if (!hf_finding_is_loaded(map, &adoption->elf))
-        error = fail(&guarding, -EBUSY, "its file has changed since it was loaded");
+        error = HF_ADOPT_FAIL(guarding.adoption->why, -EBUSY,
+                              "its file has changed since it was loaded");
     else
         error = guard(&guarding);
     if (error == 0)

@@ -38,14 +38,11 @@ struct planning {
     bool found;          /* there are some */
 };
 
-static int refuse(struct hf_plan *plan, int error, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-
-static int refuse(struct hf_plan *plan, int error, const char *format, ...)
+int hf_adopt_fail(char *why, size_t size, int error, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(plan->why, sizeof plan->why, format, arguments);
+    vsnprintf(why, size, format, arguments);
     va_end(arguments);
     return error;
 }
@@ -90,25 +87,27 @@ static int add_entry(struct planning *planning, const struct hf_named *named,
     struct hf_plan *plan = planning->plan;
     const struct hf_function *function = hf_function_at(planning->functions, named->address);
     if (function == NULL || function->address != named->address || !function->unwound)
-        return refuse(plan, -ENOTSUP,
-                      "no function begins where its symbol " NAME
-                      " is, as far as the unwind table says",
-                      named->name);
+        return HF_ADOPT_FAIL(plan->why, -ENOTSUP,
+                             "no function begins where its symbol " NAME
+                             " is, as far as the unwind table says",
+                             named->name);
     /* Its parameters may be others than its name says: those that are constant in all calls are
      * gone. */
     if (named->merged)
-        return refuse(plan, -ENOTSUP,
-                      "its allocator was optimised together with other code at link time, so that "
-                      "calls of " NAME " may have lost arguments",
-                      named->name);
+        return HF_ADOPT_FAIL(
+            plan->why, -ENOTSUP,
+            "its allocator was optimised together with other code at link time, so that "
+            "calls of " NAME " may have lost arguments",
+            named->name);
     if (named->internal && !entry->hook)
-        return refuse(plan, -ENOTSUP,
-                      NAME " belongs to one source file alone, so that calls of it may have lost "
-                           "arguments",
-                      named->name);
+        return HF_ADOPT_FAIL(plan->why, -ENOTSUP,
+                             NAME
+                             " belongs to one source file alone, so that calls of it may have lost "
+                             "arguments",
+                             named->name);
     if (named->type == STT_GNU_IFUNC)
-        return refuse(plan, -ENOTSUP, NAME " is chosen when the object is loaded (IFUNC)",
-                      named->name);
+        return HF_ADOPT_FAIL(plan->why, -ENOTSUP,
+                             NAME " is chosen when the object is loaded (IFUNC)", named->name);
     const uint32_t node = (uint32_t)(function - planning->functions->functions);
     hf_reach_mark(&planning->reach, node, HF_REACH_IN | HF_REACH_STOP);
     if (entry->allocator != HF_ALLOCATOR_COUNT)
@@ -126,10 +125,11 @@ static int add_entry(struct planning *planning, const struct hf_named *named,
     }
     const char *shared = hf_entry_shared(*before, entry);
     if (shared == NULL)
-        return refuse(plan, -ENOTSUP,
-                      "its functions " NAME " and " NAME " are the same code, and nothing on the "
-                      "heap does the work of both",
-                      last->name, named->name);
+        return HF_ADOPT_FAIL(plan->why, -ENOTSUP,
+                             "its functions " NAME " and " NAME
+                             " are the same code, and nothing on the "
+                             "heap does the work of both",
+                             last->name, named->name);
     last->function = shared;
     if (strcmp(shared, entry->function) == 0)
         *before = entry;
@@ -180,14 +180,14 @@ static int enclose(struct planning *planning)
     if (planning->references.image == NULL)
         error = hf_references_open(&planning->references, planning->image);
     if (error == -ENOTSUP)
-        return refuse(planning->plan, error, "it has more than 4 GiB of code");
+        return HF_ADOPT_FAIL(planning->plan->why, error, "it has more than 4 GiB of code");
     if (error == 0)
         error = hf_reach_follow(reach);
     if (error == 0)
         error = hf_reach_enclose(reach);
     return error != -ENOTSUP ? error
-                             : refuse(planning->plan, error, "%s (at 0x%llx)", reach->why,
-                                      (unsigned long long)reach->where);
+                             : HF_ADOPT_FAIL(planning->plan->why, error, "%s (at 0x%llx)",
+                                             reach->why, (unsigned long long)reach->where);
 }
 
 /* ---- the proof ------------------------------------------------------------------------------ */
@@ -211,9 +211,10 @@ static bool is_unnamed(const struct planning *planning, uint32_t node)
 
 static int refuse_stripped(struct planning *planning)
 {
-    return refuse(planning->plan, -ENOTSUP,
-                  "it is stripped, so which of its functions are its allocator's cannot be told; a "
-                  "debug file would have their names");
+    return HF_ADOPT_FAIL(
+        planning->plan->why, -ENOTSUP,
+        "it is stripped, so which of its functions are its allocator's cannot be told; a "
+        "debug file would have their names");
 }
 
 /* Names the function of the allocator through which an open one became open, and who refers to it
@@ -226,11 +227,12 @@ static int refuse_open(struct planning *planning, uint32_t node)
         root = openers[root];
     if (is_unnamed(planning, root))
         return refuse_stripped(planning);
-    return refuse(planning->plan, -ENOTSUP,
-                  NAME " %s " NAME ", a way into its allocator that nothing on the heap stands for",
-                  openers[root] == HF_REACH_UNKNOWN ? "its data or code outside of functions"
-                                                    : name_of(planning, openers[root]),
-                  root < planning->functions->count ? "calls" : "uses", name_of(planning, root));
+    return HF_ADOPT_FAIL(
+        planning->plan->why, -ENOTSUP,
+        NAME " %s " NAME ", a way into its allocator that nothing on the heap stands for",
+        openers[root] == HF_REACH_UNKNOWN ? "its data or code outside of functions"
+                                          : name_of(planning, openers[root]),
+        root < planning->functions->count ? "calls" : "uses", name_of(planning, root));
 }
 
 /* Functions that other code reaches as well must not touch data. */
@@ -246,11 +248,12 @@ static int check_open(struct planning *planning)
     for (size_t i = 0; i < reach->inside_count; i++)
         /* Functions of a runtime library stay as they are. */
         if (is_in(planning, reach->inside[i].to) && !is_closed(planning, reach->inside[i].from))
-            return refuse(planning->plan, -ENOTSUP, NAME " jumps into the middle of " NAME,
-                          reach->inside[i].from == HF_REACH_UNKNOWN
-                              ? "code outside of functions"
-                              : name_of(planning, reach->inside[i].from),
-                          name_of(planning, reach->inside[i].to));
+            return HF_ADOPT_FAIL(planning->plan->why, -ENOTSUP,
+                                 NAME " jumps into the middle of " NAME,
+                                 reach->inside[i].from == HF_REACH_UNKNOWN
+                                     ? "code outside of functions"
+                                     : name_of(planning, reach->inside[i].from),
+                                 name_of(planning, reach->inside[i].to));
     return 0;
 }
 
@@ -260,11 +263,12 @@ static int refuse_intruder(struct planning *planning, uint32_t node, uint64_t da
         return refuse_stripped(planning);
     const struct hf_named *object =
         hf_object_at(planning->functions, hf_own_data_variable(&planning->reach, data));
-    return refuse(planning->plan, -ENOTSUP, NAME " uses data of its allocator (" NAME ") directly",
-                  node == HF_REACH_UNKNOWN ? "code outside of functions" : name_of(planning, node),
-                  object != NULL                                   ? object->name
-                  : hf_image_is_thread_slot(planning->image, data) ? "a thread-local variable"
-                                                                   : "a variable without a name");
+    return HF_ADOPT_FAIL(
+        planning->plan->why, -ENOTSUP, NAME " uses data of its allocator (" NAME ") directly",
+        node == HF_REACH_UNKNOWN ? "code outside of functions" : name_of(planning, node),
+        object != NULL                                   ? object->name
+        : hf_image_is_thread_slot(planning->image, data) ? "a thread-local variable"
+                                                         : "a variable without a name");
 }
 
 /* Start-up code compares addresses with the end of initialised data, where a variable of the
@@ -324,8 +328,8 @@ static int check_data(struct planning *planning)
                         planning, &where);
     hf_targets_close(&targets);
     if (error == -ENOTSUP)
-        return refuse(planning->plan, error, "code at 0x%llx cannot be decoded",
-                      (unsigned long long)where);
+        return HF_ADOPT_FAIL(planning->plan->why, error, "code at 0x%llx cannot be decoded",
+                             (unsigned long long)where);
     if (error == 0)
         error = planning->plan->why[0] != '\0' ? -ENOTSUP : check_intruders(planning);
     return error;
@@ -398,11 +402,11 @@ static int prove(struct planning *planning)
 {
     int error = enclose(planning);
     if (error == 0 && planning->reach.shared != HF_REACH_UNKNOWN)
-        error =
-            refuse(planning->plan, -ENOTSUP,
-                   "its allocator calls its own " NAME " through the linkage table, which other "
-                   "code can use; linked with -Bsymbolic it would not",
-                   name_of(planning, planning->reach.shared));
+        error = HF_ADOPT_FAIL(planning->plan->why, -ENOTSUP,
+                              "its allocator calls its own " NAME
+                              " through the linkage table, which other "
+                              "code can use; linked with -Bsymbolic it would not",
+                              name_of(planning, planning->reach.shared));
     if (error == 0)
         error = check_open(planning);
     if (error == 0)
@@ -450,9 +454,9 @@ static int check_headers(struct planning *planning)
         const struct hf_entry *entry = hf_entry_named(&planning->names, redirection->name);
         if (entry != NULL && entry->allocator == HF_ALLOCATOR_COUNT &&
             releases(plan, redirection->address) && has_header(planning, redirection))
-            return refuse(planning->plan, -ENOTSUP,
-                          NAME " keeps something in front of the blocks of its allocator",
-                          redirection->name);
+            return HF_ADOPT_FAIL(planning->plan->why, -ENOTSUP,
+                                 NAME " keeps something in front of the blocks of its allocator",
+                                 redirection->name);
     }
     return 0;
 }
@@ -475,13 +479,13 @@ static int make(struct hf_plan *plan, const struct hf_image *image,
     *plan = (struct hf_plan){0};
     struct planning planning = {.plan = plan, .image = image, .functions = functions};
     if (image->code == NULL)
-        return refuse(plan, -ENOTSUP,
-                      "allocators inside are replaced in code for x86-64 and aarch64 alone");
+        return HF_ADOPT_FAIL(plan->why, -ENOTSUP,
+                             "allocators inside are replaced in code for x86-64 and aarch64 alone");
     int error = hf_entry_names_prepare(&planning.names);
     if (error == 0)
         error = hf_reach_open(&planning.reach, image, functions, &planning.references);
     if (error == -ENOTSUP)
-        (void)refuse(plan, error, "%s", planning.reach.why);
+        (void)HF_ADOPT_FAIL(plan->why, error, "%s", planning.reach.why);
     plan->redirections = calloc(functions->count + 1, sizeof *plan->redirections);
     planning.intruders = calloc(functions->count + 1, sizeof *planning.intruders);
     if (error == 0 && (plan->redirections == NULL || planning.intruders == NULL))

@@ -15,6 +15,11 @@
 #include "satellites/adopt/hidden/functions.h"
 #include "satellites/adopt/hidden/planned.h"
 
+/* Prints a reason into the array `why`; the result is the error. */
+#define HF_ADOPT_FAIL(why, ...) hf_adopt_fail(why, sizeof(why), __VA_ARGS__)
+int hf_adopt_fail(char *why, size_t size, int error, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
 /*
  * Makes the plan. Result: 0; -ENOENT if the object has no allocator whose entry points have names;
  * -ENOTSUP, with `why`, if some way into the allocator would stay open; -ENOEXEC or another
