@@ -38,7 +38,8 @@ static bool read_number(const char **text, unsigned *out)
     return any;
 }
 
-bool hf_cpython_read_version(const char *text, unsigned *version, bool *free_threaded)
+/* Parses a version string of Py_GetVersion(). Returns false if it is not one. */
+static bool parse_version(const char *text, unsigned *version, bool *free_threaded)
 {
     unsigned major, minor;
     *free_threaded = strstr(text, "free-threading build") != NULL;
@@ -79,7 +80,7 @@ static bool look_up(struct hf_cpython *found, void *handle)
  * see it empty (Python/getversion.c). It waits for no lock. */
 static bool read_version(struct hf_cpython *found)
 {
-    return hf_cpython_read_version(found->get_version(), &found->version, &found->free_threaded) &&
+    return parse_version(found->get_version(), &found->version, &found->free_threaded) &&
            found->version >= 0x309;
 }
 

@@ -273,9 +273,6 @@ const struct hf_cpython *hf_cpython(void);
  * hf_cpython_find(). NULL if something is missing. Any thread. */
 const struct hf_cpython_interpreters *hf_cpython_interpreters(void);
 
-/* Parses a version string of Py_GetVersion(). Returns false if it is not one. */
-bool hf_cpython_read_version(const char *text, unsigned *version, bool *free_threaded);
-
 /* Whether the calling thread is attached to an interpreter, that is, holds its GIL. May be called
  * by any thread at any time, also after Py_Finalize(). */
 bool hf_cpython_attached(const struct hf_cpython *cpython);

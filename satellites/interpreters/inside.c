@@ -38,7 +38,8 @@ static void append_text(const struct hf_cpython_interpreters *py, struct hf_py_o
     release(py, text);
 }
 
-void hf_inside_take_error(const struct hf_cpython_interpreters *py, char *why, size_t size)
+/* Clears the exception that is set and writes its type and message. */
+static void take_error(const struct hf_cpython_interpreters *py, char *why, size_t size)
 {
     struct hf_py_object *type = NULL, *value = NULL, *traceback = NULL;
     py->error_fetch(&type, &value, &traceback);
@@ -186,7 +187,7 @@ int hf_inside_set_up(const struct hf_cpython_interpreters *py, const char *const
                       (!with_package || prepare_by_package(py)) &&
                       (set_up == NULL || run(py, set_up, "<set_up>", "__main__"));
     if (!done)
-        hf_inside_take_error(py, why, size);
+        take_error(py, why, size);
     release(py, threading);
     return done ? 0 : -EPROTO;
 }

@@ -30,7 +30,4 @@ void hf_inside_interrupt(const struct hf_cpython_interpreters *py, struct hf_py_
                          const unsigned long *threads, size_t count, bool all,
                          unsigned long except);
 
-/* Clears the exception that is set and writes its type and message. */
-void hf_inside_take_error(const struct hf_cpython_interpreters *py, char *why, size_t size);
-
 #endif

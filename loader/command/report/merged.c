@@ -157,7 +157,8 @@ static struct hf_place *place_of(struct hf_merged *merged, struct hf_recorded *f
     return place;
 }
 
-const char *hf_python_text(struct hf_keep *keep, const char *function, const char *file)
+/* A Python frame as text; NULL: unknown. */
+static const char *python_text(struct hf_keep *keep, const char *function, const char *file)
 {
     return function != NULL && file != NULL ? hf_keep_format(keep, "%s in %s", function, file)
                                             : NULL;
@@ -172,8 +173,8 @@ static void add_python(struct hf_merged *merged, struct hf_recorded *file, uint3
         return;
     const struct hf_report_line line = hf_recorded_line(&stack, 0);
     side->python =
-        one_string(merged, hf_python_text(merged->keep, hf_recorded_string(file, line.function),
-                                          hf_recorded_string(file, line.file)));
+        one_string(merged, python_text(merged->keep, hf_recorded_string(file, line.function),
+                                       hf_recorded_string(file, line.file)));
     side->line = side->python != NULL ? line.line : 0;
 }
 

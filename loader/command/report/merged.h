@@ -156,9 +156,6 @@ struct hf_holder hf_merged_freer(const struct hf_merged *merged,
 const char *hf_merged_without(const struct hf_merged *merged,
                               const struct hf_merged_finding *finding);
 
-/* A Python frame as text; NULL: unknown. */
-const char *hf_python_text(struct hf_keep *keep, const char *function, const char *file);
-
 /* The last part of a path. */
 const char *hf_merged_name(const char *path);
 

@@ -16,9 +16,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The longest instruction. */
-#define HF_CODE_LENGTH_MAX 15
-
 enum hf_code_kind {
     HF_CODE_OTHER,
     HF_CODE_CALL,   /* a direct call */
