@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Guarded samples: blocks that end at a page which nobody may touch, and whose own pages nobody may
- * touch once they are freed. An access to either is a fault, which accesses.h judges.
+ * touch once they are freed. An access to either is a fault, which signals.c judges.
  *
  * They lie in slots of a pool, which the region lends (owner/hosted.h): each has pages for a block
  * and then the guard. A block has no footer; what is known of it lies in the pool's table. Slots
@@ -70,7 +70,7 @@ size_t hf_guarded_measure(const void *ptr, struct hf_call_site call);
 void hf_guarded_each(void (*visit)(const void *block, size_t capacity, struct hf_footer footer,
                                    bool is_live));
 
-/* ---- for accesses.h ---- */
+/* ---- for signals.c ---- */
 
 enum hf_guarded_verdict {
     HF_GUARDED_STRANGE, /* no block is or was there */

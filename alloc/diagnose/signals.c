@@ -5,15 +5,17 @@
  *
  * While blocks are sampled, the program's handler for SIGSEGV is kept here: the kernel has ours
  * with the program's mask and flags, which calls the program's for what is no access to a sampled
- * block.
+ * block. Such an access, to a freed block or to what lies around a block, becomes a finding at the
+ * very instruction, on any stack that has room for it, and then the program goes on.
  */
 #include "alloc/diagnose/signals.h"
 
 #include "alloc/base/crash_signals.h"
 #include "alloc/base/fatal.h"
-#include "alloc/diagnose/accesses.h"
 #include "alloc/diagnose/crash.h"
 #include "alloc/diagnose/elsewhere.h"
+#include "alloc/diagnose/findings.h"
+#include "alloc/diagnose/guarded_samples.h"
 #include "alloc/diagnose/report_file.h"
 #include "alloc/diagnose/unwind.h"
 
@@ -23,6 +25,7 @@
 #include <stdint.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 /* libc's functions under the names that nobody interposes. */
@@ -88,6 +91,114 @@ static struct sigaction our_action(int number)
         ours.sa_flags = (int)((unsigned)ours.sa_flags | (unsigned)SA_RESETHAND);
     sigfillset(&ours.sa_mask);
     return ours;
+}
+
+/* ---- accesses to guarded samples ---- */
+
+enum {
+    REPEATS_MAX = 16, /* of one fault */
+    PAGE_FAULT_WRITE = 2
+};
+
+#if defined(__aarch64__)
+/* Whether a fault was a read or a write. The kernel's frame has records in its reserved part, each
+ * with a kind and a size; one is the syndrome register (Linux, asm/sigcontext.h), whose class,
+ * bits 26 to 31, is 0x24 for a data access of user code, and whose bit 6 is set for a write. */
+static enum hf_report_function kind_of_access(const ucontext_t *context)
+{
+    enum { DATA_ABORT = 0x24, WRITES = 1 << 6 };
+    const unsigned char *records = context->uc_mcontext.__reserved;
+    const size_t capacity = sizeof context->uc_mcontext.__reserved;
+    struct esr_context record;
+    for (size_t at = 0; at + sizeof record <= capacity; at += record.head.size) {
+        memcpy(&record, records + at, sizeof record);
+        if (record.head.magic == ESR_MAGIC && (record.esr >> 26 & 63) == DATA_ABORT)
+            return (record.esr & WRITES) != 0 ? HF_FUNCTION_write : HF_FUNCTION_read;
+        if (record.head.magic == 0 || record.head.size < sizeof record.head)
+            break;
+    }
+    return HF_FUNCTION_access;
+}
+#endif
+
+/* The instruction, as a return address is: one byte behind its first. NULL: unknown. */
+static const void *instruction_of(const ucontext_t *context, enum hf_report_function *function)
+{
+#if defined(__x86_64__)
+    const greg_t *registers = context->uc_mcontext.gregs;
+    *function = (registers[REG_ERR] & PAGE_FAULT_WRITE) != 0 ? HF_FUNCTION_write : HF_FUNCTION_read;
+    return (const char *)(uintptr_t)registers[REG_RIP] + 1;
+#elif defined(__aarch64__)
+    *function = kind_of_access(context);
+    return (const char *)(uintptr_t)context->uc_mcontext.pc + 1;
+#else
+    (void)context;
+    *function = HF_FUNCTION_access;
+    return NULL;
+#endif
+}
+
+static void record(void *event)
+{
+    hf_finding(event);
+}
+
+static void find(struct hf_event *event, const ucontext_t *context)
+{
+    const void *frames[HF_UNWIND_MAX];
+    enum hf_report_function function;
+    const void *instruction = instruction_of(context, &function);
+    event->freed_site = hf_site_of(instruction, function).number;
+    event->freed = (struct hf_event_stack){frames, hf_unwind_interrupted(context, frames)};
+    if (!hf_elsewhere(record, event))
+        hf_report_drop();
+}
+
+/* Whether the thread repeats a fault that no change of ours can explain: then the program has
+ * protected its block itself, such as for a write barrier, and the fault is its handler's. */
+static bool repeats(const void *address)
+{
+    static __thread struct {
+        const void *address;
+        uint64_t changes;
+        unsigned count;
+    } last __attribute__((tls_model("initial-exec")));
+    const uint64_t changes = hf_guarded_changes();
+    if (last.address != address)
+        last.count = 0;
+    else if (last.changes == changes || ++last.count == REPEATS_MAX) {
+        last.address = NULL;
+        return true;
+    }
+    last.address = address;
+    last.changes = changes;
+    return false;
+}
+
+static __attribute__((noinline)) bool judge(const void *address, const ucontext_t *context)
+{
+    struct hf_event event;
+    sigset_t all, before;
+    const int saved_errno = errno;
+    sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+    const enum hf_guarded_verdict verdict = hf_guarded_judge(address, &event);
+    bool goes_on = verdict == HF_GUARDED_FINE && !repeats(address);
+    if (verdict == HF_GUARDED_FREED || verdict == HF_GUARDED_OUTSIDE) {
+        find(&event, context);
+        goes_on = hf_guarded_open(address);
+    }
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    errno = saved_errno;
+    return goes_on;
+}
+
+/* Whether the access may be repeated: it touched a guarded sample, and is recorded. False: the
+ * fault is none of ours. Does not return in strict mode. context: a ucontext_t. */
+static bool take_access(const siginfo_t *info, const void *context)
+{
+    return info->si_code == SEGV_ACCERR && hf_guarded_holds(info->si_addr) &&
+           judge(info->si_addr, context);
 }
 
 /* ---- the program's handler for SIGSEGV ---- */
@@ -157,7 +268,7 @@ static void on_fault(int number, siginfo_t *info, void *context)
 {
     /* Our own walk of a stack follows wrong pointers, too: that is no access of the program's. */
     hf_unwind_recover(context);
-    if (hf_access_fault(info, context))
+    if (take_access(info, context))
         return;
     const struct sigaction *programs_own = programs_action();
     const unsigned flags = (unsigned)programs_own->sa_flags;

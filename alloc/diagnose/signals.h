@@ -13,7 +13,7 @@
 /* Catches crashes from now on. `ended` records the end by a signal; it runs in the handler. */
 void hf_signals_start(void (*ended)(int number));
 
-/* Lets accesses to guarded samples be judged (accesses.h) before a handler of the program's runs,
+/* Lets accesses to guarded samples be judged before a handler of the program's runs,
  * from now on. Called after hf_signals_start(). */
 void hf_signals_watch_accesses(void);
 

@@ -1,21 +1,24 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * See left_behind.h. A conservative search: each aligned word of the writable data of all objects
+ * See left_behind.h. Owns a row for each object that keeps memory, for the process's life, and
+ * their lock. A conservative search: each aligned word of the writable data of all objects
  * that points into a block of the interpreter keeps the block, and so does each word of a block
  * that is kept. libhomefree's own data is passed over, because its tables name the arenas.
  */
 #include "loader/host/left_behind.h"
 
+#include "alloc/base/fork_lock.h"
 #include "alloc/base/maps.h"
 #include "alloc/heap/internal.h"
 #include "loader/host/arena_owners.h"
 #include "loader/host/interpreter_heaps.h"
-#include "loader/host/leavings.h"
 #include "loader/host/pymalloc.h"
 
 #include <errno.h>
+#include <homefree/libc.h>
 #include <link.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define PIECE 4096 /* bytes that are read at once */
 
@@ -40,6 +43,55 @@ struct search {
     bool failed;   /* there was no memory: everything stays */
     uint64_t kept; /* bytes of what is kept */
 };
+
+/* ---- which objects keep memory ---- */
+
+enum { ROWS = 128 };
+
+/* Never removed, so what a row points to is permanent. */
+static struct hf_interpreter_leak rows[ROWS];
+static size_t row_count;
+static pthread_mutex_t HF_FORK_LOCK lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* Under the lock. NULL: there is no room. */
+static struct hf_interpreter_leak *row_of(const char *object, const char *why)
+{
+    for (size_t i = 0; i < row_count; i++)
+        if (rows[i].why == why && strcmp(rows[i].object, object) == 0)
+            return &rows[i];
+    const char *name = row_count < ROWS ? hf_strdup(object) : NULL;
+    if (name == NULL)
+        return NULL;
+    rows[row_count] =
+        (struct hf_interpreter_leak){.size = sizeof rows[0], .object = name, .why = why};
+    return &rows[row_count++];
+}
+
+void hf_leavings_add(const char *object, const char *why, uint64_t bytes)
+{
+    pthread_mutex_lock(&lock);
+    struct hf_interpreter_leak *row = row_of(object, why);
+    if (row != NULL) {
+        row->interpreters++;
+        row->bytes += bytes;
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+int hf_leavings_each(hf_interpreter_leak_visitor *visit, void *context)
+{
+    int result = 0;
+    for (size_t i = 0; i < ROWS && result == 0; i++) {
+        pthread_mutex_lock(&lock);
+        const struct hf_interpreter_leak row = rows[i];
+        const bool exists = i < row_count;
+        pthread_mutex_unlock(&lock);
+        if (!exists)
+            break;
+        result = visit(context, &row);
+    }
+    return result;
+}
 
 /* ---- what there is ---- */
 

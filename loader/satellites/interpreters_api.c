@@ -15,7 +15,6 @@
 #include "alloc/heap/internal.h"
 #include "loader/host/interpreter_heaps.h"
 #include "loader/host/interpreter_memory.h"
-#include "loader/host/leavings.h"
 #include "loader/host/left_behind.h"
 #include "loader/host/pymalloc.h"
 #include "loader/satellites/adopt_api.h"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """`homefree memory --blocks` for people: a row for each size of the heap's blocks.
 
-loader/command/memory/memory_blocks.c reads the process, and hands over a document in memory. The
+loader/command/memory/memory.c reads the process, and hands over a document in memory. The
 word `document` is its descriptor. The document is the last line; lines before it, which list the
 blocks, are shown as they are.
 
