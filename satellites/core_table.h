@@ -7,6 +7,7 @@
 #ifndef HOMEFREE_SATELLITES_CORE_TABLE_H
 #define HOMEFREE_SATELLITES_CORE_TABLE_H
 
+#include "alloc/base/satellite.h"
 #include "alloc/base/seal.h"
 
 union hf_core_table {
@@ -15,8 +16,23 @@ union hf_core_table {
 };
 extern union hf_core_table hf_core_table;
 
+/* Defines hf_core(), the core's table, which lies in libhomefree. */
+#define HF_CORE_TABLE(type)                 \
+    static inline const type *hf_core(void) \
+    {                                       \
+        return hf_core_table.it;            \
+    }
+
 /* The satellite begins: keeps the core's table, calls start(), unless it is NULL, which may call
  * the core, and seals the tables. False if the system refuses to seal them. */
 bool hf_core_begin(const void *core, void (*start)(void));
+
+/* Defines the satellite's entry (alloc/base/satellite.h), which hands out `functions`. */
+#define HF_SATELLITE_WITH(name, functions, start)                \
+    static const void *begin_satellite(const void *core)         \
+    {                                                            \
+        return hf_core_begin(core, start) ? &(functions) : NULL; \
+    }                                                            \
+    HF_SATELLITE(name, begin_satellite)
 
 #endif

@@ -8,10 +8,6 @@
 #include "loader/satellites/adopt_tables.h"
 #include "satellites/core_table.h"
 
-/* The core's table, which lies in libhomefree. */
-static inline const struct hf_adopt_core *hf_core(void)
-{
-    return hf_core_table.it;
-}
+HF_CORE_TABLE(struct hf_adopt_core)
 
 #endif

@@ -3,10 +3,9 @@
  * hf_adopt_file() (homefree/adopt.h). Owns nothing but the handles of libraries that it loaded,
  * which are never closed because their users never say so. Takes no lock of its own.
  */
-#include "satellites/adopt/adopt_file.h"
-
 #include "alloc/base/dynlink.h"
 #include "alloc/base/options.h"
+#include "alloc/build_stamp.h"
 #include "alloc/heap/front_end.h"
 #include "loader/elf/origin.h"
 #include "loader/foreign/adopted_note.h"
@@ -18,6 +17,7 @@
 #include "satellites/adopt/adopted_copy.h"
 #include "satellites/adopt/hidden/plan.h"
 #include "satellites/adopt/live_guards.h"
+#include "satellites/adopt/private/lent_copy.h"
 #include "satellites/adopt/private/needed.h"
 #include "satellites/adopt/private/private_copy.h"
 
@@ -212,8 +212,10 @@ static int adopt_file(const char *path, char *out, size_t size, bool selected)
     return result;
 }
 
-/* Like dlopen(), it is no cancellation point, though it reads and writes files. */
-int hf_adopt_file_for(const char *path, char *out, size_t size, bool selected)
+/* `selected`: each file, the one at `path` and those that it needs, is adopted only if
+ * HOMEFREE_CONF selects it. Like dlopen(), it is no cancellation point, though it reads and writes
+ * files. Any thread, but not under the loader's lock. */
+static int adopt_uncancelled(const char *path, char *out, size_t size, bool selected)
 {
     int cancel_state;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
@@ -221,3 +223,20 @@ int hf_adopt_file_for(const char *path, char *out, size_t size, bool selected)
     pthread_setcancelstate(cancel_state, NULL);
     return result;
 }
+
+/* ---- what the core calls of this satellite ------------------------------------------------------
+ */
+
+static const struct hf_adopt_functions here = {
+    .adopt_file = adopt_uncancelled,
+    .private_copy = hf_private_copy_make,
+    .private_remove = hf_private_copy_remove,
+    .copy_directory = hf_copy_directory,
+    .private_lend = hf_lent_add,
+    .private_reuse = hf_lent_reuse,
+    .lent_ended = hf_lent_ended,
+    .lent_common = hf_lent_common,
+    .lent_entered = hf_lent_entered,
+};
+
+HF_SATELLITE_WITH(adopt, here, NULL);

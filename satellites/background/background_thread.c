@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * See background_thread.h.
+ * The thread that looks. Owns it, and a lock under which it is started.
  *
  * What it does not do: allocate from the heap, so that it has no part of it; handle signals; keep
  * the process alive when all other threads have ended; work while exit(3) takes things apart.
  */
-#include "satellites/background/background_thread.h"
-
 #include "alloc/base/fatal.h"
 #include "alloc/base/fork_lock.h"
+#include "alloc/build_stamp.h"
 #include "satellites/background/background_core.h"
 #include "satellites/background/pressure_watches.h"
 
@@ -185,7 +184,9 @@ static int make(void)
     return error;
 }
 
-int hf_background_thread_start(void)
+/* Starts it unless it runs. Any thread, also inside the gate. Returns 0 or a negative errno, after
+ * one warning. */
+static int start(void)
 {
     int error = 0;
     pthread_mutex_lock(&lock);
@@ -199,7 +200,8 @@ int hf_background_thread_start(void)
     return -error;
 }
 
-void hf_background_thread_left(void)
+/* In a forked child: only stores. */
+static void left(void)
 {
     if (runs) /* a write copies a page */
         runs = false;
@@ -208,3 +210,17 @@ void hf_background_thread_left(void)
     stop_listening();
     hf_watches_left();
 }
+
+/* ---- what the core calls of this satellite ------------------------------------------------------
+ */
+
+static const struct hf_background_functions table = {
+    .start = start,
+    .left = left,
+    .pressure_begin = hf_watches_begin,
+    .pressure_wait = hf_watches_wait,
+    .pressure_cancel = hf_watches_cancel,
+    .pressure_end = hf_watches_end,
+};
+
+HF_SATELLITE_WITH(background, table, NULL);

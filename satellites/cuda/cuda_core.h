@@ -8,11 +8,7 @@
 #include "alloc/space/cuda_satellite.h"
 #include "satellites/core_table.h"
 
-/* The core's table, which lies in libhomefree. */
-static inline const struct hf_cuda_core *hf_core(void)
-{
-    return hf_core_table.it;
-}
+HF_CORE_TABLE(struct hf_cuda_core)
 
 /* Whether an address lies in the heap's region. */
 static inline bool hf_core_owns(const void *ptr)

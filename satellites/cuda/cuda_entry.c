@@ -3,7 +3,6 @@
  * What libhomefree-cuda exports: its entry (alloc/base/satellite.h), with the table that the core
  * calls. Owns nothing.
  */
-#include "alloc/base/satellite.h"
 #include "alloc/build_stamp.h"
 #include "satellites/cuda/cuda_core.h"
 #include "satellites/cuda/space/others.h"
@@ -46,9 +45,4 @@ static void start(void)
     hf_owners_start();
 }
 
-static const void *begin(const void *core)
-{
-    return hf_core_begin(core, start) ? &table : NULL;
-}
-
-HF_SATELLITE(cuda, begin);
+HF_SATELLITE_WITH(cuda, table, start);

@@ -2,7 +2,6 @@
 /*
  * What the core calls of this satellite: each function checks what it is given. Owns nothing.
  */
-#include "alloc/base/satellite.h"
 #include "alloc/base/sized.h"
 #include "alloc/build_stamp.h"
 #include "loader/satellites/interpreters_tables.h"
@@ -249,9 +248,4 @@ static void start(void)
     hf_naming_offer(hf_interpreter_crashes_install, hf_interpreter_crashes_remove);
 }
 
-static const void *begin_satellite(const void *core)
-{
-    return hf_core_begin(core, start) ? &here : NULL;
-}
-
-HF_SATELLITE(interpreters, begin_satellite);
+HF_SATELLITE_WITH(interpreters, here, start);

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * See limits.h.
+ * Limits: which there are, of what objects. What homefree/limit.h says, in the heap's instance.
+ *
+ * The dynamic loader's lock guards all that is owned here. Whoever only reads a limit takes none:
+ * it may end meanwhile, and what is told then is of no limit.
  */
-#include "satellites/limits/limits.h"
-
 #include "alloc/base/fork_lock.h"
 #include "alloc/base/sized.h"
+#include "alloc/build_stamp.h"
+#include "satellites/limits/limits_core.h"
 #include "satellites/limits/thunks.h"
 
 #include <errno.h>
@@ -79,7 +82,7 @@ struct change {
     bool taken; /* a slot leads to another limit */
     bool kept;  /* the strings are the limit's */
     int error;
-    /* what hf_limits_begin() was called with */
+    /* what begin_limit() was called with */
     uint64_t bytes;
     const struct hf_limit_options *options;
     const struct hf_limit *handle;
@@ -212,6 +215,8 @@ static bool end_change(struct hf_limit_slots *slots)
     return place != NULL;
 }
 
+static int end_limit(struct hf_limit *handle);
+
 /* Takes over the strings. */
 static int change_slots(struct change *change)
 {
@@ -220,7 +225,7 @@ static int change_slots(struct change *change)
     if (error == 0)
         error = change->error;
     if (error != 0 && change->kept && change->handle == NULL)
-        (void)hf_limits_end(handle_of(change->limit)); /* in part */
+        (void)end_limit(handle_of(change->limit)); /* in part */
     if (!change->kept) {
         free(change->place);
         free(change->name);
@@ -237,8 +242,8 @@ static struct place *place_of(const char *path)
     return place;
 }
 
-int hf_limits_begin(struct hf_limit **out, const char *path, uint64_t bytes,
-                    const struct hf_limit_options *options)
+static int begin_limit(struct hf_limit **out, const char *path, uint64_t bytes,
+                       const struct hf_limit_options *options)
 {
     struct hf_limit_options mine = {.size = sizeof mine};
     if (options != NULL && options->size <= sizeof mine.size)
@@ -268,7 +273,7 @@ int hf_limits_begin(struct hf_limit **out, const char *path, uint64_t bytes,
     return error;
 }
 
-int hf_limits_add(struct hf_limit *handle, const char *path)
+static int add_place(struct hf_limit *handle, const char *path)
 {
     struct change change = {.place = place_of(path), .handle = handle};
     return change.place != NULL ? change_slots(&change) : -ENOMEM;
@@ -276,7 +281,7 @@ int hf_limits_add(struct hf_limit *handle, const char *path)
 
 /* ---- looking ---- */
 
-int hf_limits_set(struct hf_limit *handle, uint64_t bytes)
+static int set_bytes(struct hf_limit *handle, uint64_t bytes)
 {
     unsigned limit;
     if (!find(handle, &limit))
@@ -286,7 +291,7 @@ int hf_limits_set(struct hf_limit *handle, uint64_t bytes)
     return 0;
 }
 
-int hf_limits_read(const struct hf_limit *handle, struct hf_limit_state *out)
+static int read_limit(const struct hf_limit *handle, struct hf_limit_state *out)
 {
     unsigned limit;
     if (!find(handle, &limit))
@@ -296,7 +301,7 @@ int hf_limits_read(const struct hf_limit *handle, struct hf_limit_state *out)
     return 0;
 }
 
-int hf_limits_number(const struct hf_limit *handle)
+static int number_of(const struct hf_limit *handle)
 {
     unsigned limit;
     return find(handle, &limit) ? (int)limit : -EINVAL;
@@ -315,7 +320,7 @@ static bool read_with_name(unsigned limit, struct hf_limit_state *state, char **
     return lives;
 }
 
-int hf_limits_each(hf_limit_visitor *visit, void *context)
+static int visit_limits(hf_limit_visitor *visit, void *context)
 {
     struct hf_limit_state state;
     char *name;
@@ -354,7 +359,7 @@ static bool end_end(struct hf_limit_slots *slots)
     return false;
 }
 
-int hf_limits_end(struct hf_limit *handle)
+static int end_limit(struct hf_limit *handle)
 {
     unsigned limit;
     if (!find(handle, &limit))
@@ -371,3 +376,18 @@ int hf_limits_end(struct hf_limit *handle)
     pthread_mutex_unlock(&naming);
     return error != 0 ? error : change.error;
 }
+
+/* ---- what the core calls of this satellite ------------------------------------------------------
+ */
+
+static const struct hf_limits_functions table = {
+    .begin = begin_limit,
+    .add = add_place,
+    .set = set_bytes,
+    .read = read_limit,
+    .number = number_of,
+    .each = visit_limits,
+    .end = end_limit,
+};
+
+HF_SATELLITE_WITH(limits, table, NULL);

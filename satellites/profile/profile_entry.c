@@ -7,7 +7,6 @@
  * above the fork gate and the lock of profile_samples.h.
  */
 #include "alloc/base/fork_lock.h"
-#include "alloc/base/satellite.h"
 #include "alloc/build_stamp.h"
 #include "satellites/profile/book.h"
 #include "satellites/profile/profile_core.h"
@@ -119,9 +118,4 @@ static int each_sample(hf_profile_visitor *visit, void *context)
 
 static const struct hf_profile_functions here = {begin_profile, end_profile, each_sample, &hf_book};
 
-static const void *begin_satellite(const void *core)
-{
-    return hf_core_begin(core, hf_profile_stack_start) ? &here : NULL;
-}
-
-HF_SATELLITE(profile, begin_satellite);
+HF_SATELLITE_WITH(profile, here, hf_profile_stack_start);
