@@ -8,12 +8,10 @@ CMake, by Meson against the installation, and by Meson with homefree as a subpro
 packaging/consumer is built against the installation, too, and Debian's packages have all of it.
 """
 
-import hashlib
 import os
 import pathlib
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
 import textwrap
@@ -25,7 +23,6 @@ from installation import run  # noqa: E402
 
 BUILD = SOURCE = pathlib.Path()
 INSTALLED = None
-SOURCE_ARCHIVE = b"\x1f\x8bsource"
 PYTHON = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else sys.executable
 
 CMAKE = """
@@ -288,53 +285,6 @@ class Installed(Module):
             ]
             with self.subTest(place=str(place)):
                 self.assertEqual(len(having), 1, having)
-
-    def test_recipes_take_the_source_of_a_release(self):
-        """And until there is one, they have the version that is being prepared."""
-        packaging, url = self.work / "packaging", "https://example.org/homefree-9.8.7.tar.gz"
-        shutil.copytree(SOURCE / "packaging", packaging)
-        archive = self.work / "homefree-9.8.7.tar.gz"
-        archive.write_bytes(SOURCE_ARCHIVE)
-        (version,) = re.findall(r"version: '([\d.]+)',", (SOURCE / "meson.build").read_text())
-        recipes = {
-            "conan/conandata.yml": ("sha256", "url", "version"),
-            "conda/recipe.yaml": ("sha256", "url", "version"),
-            "vcpkg/portfile.cmake": ("sha512", "url"),
-            "vcpkg/vcpkg.json": ("version",),
-        }
-        wanted = {"url": url, "version": '"9.8.7"'}
-        for name in "sha256", "sha512":
-            wanted[name] = hashlib.new(name, SOURCE_ARCHIVE).hexdigest()
-        for name, fields in recipes.items():
-            if "version" in fields:
-                self.assertIn(f'"{version}"', (packaging / name).read_text())
-        run(sys.executable, packaging / "set_source.py", url, archive)
-        for name, fields in recipes.items():
-            text = (packaging / name).read_text()
-            for field in fields:
-                self.assertIn(wanted[field], text)
-        changelog = (packaging / "debian/changelog").read_text()
-        self.assertTrue(changelog.startswith(f"homefree ({version}-"))
-
-    def test_recipes_take_no_other_archive(self):
-        packaging = self.work / "packaging"
-        shutil.copytree(SOURCE / "packaging", packaging)
-        good, empty = self.work / "homefree-9.8.7.tar.gz", self.work / "homefree-9.8.6.tar.gz"
-        good.write_bytes(SOURCE_ARCHIVE)
-        empty.touch()
-        before = {one: one.read_bytes() for one in packaging.rglob("*") if one.is_file()}
-        for url, archive, why in [
-            ("homefree-9.8.5.tar.gz", self.work / "homefree-9.8.5.tar.gz", "No such file"),
-            ("homefree-9.8.6.tar.gz", empty, "is no archive"),
-            ("homefree-9.8.6.tar.gz", good, "must end in homefree-9.8.7.tar.gz"),
-            ('"/homefree-9.8.7.tar.gz', good, "must end in homefree-VERSION.tar.gz"),
-        ]:
-            command = [sys.executable, packaging / "set_source.py", f"https://a/{url}", archive]
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
-            with self.subTest(why):
-                self.assertEqual((done.returncode, done.stdout), (1, ""))
-                self.assertRegex(done.stderr, rf"^set_source: .*{why}.*\n$")
-        self.assertEqual({one: one.read_bytes() for one in before}, before)
 
     def test_meson_installed(self):
         self.write_meson()

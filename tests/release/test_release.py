@@ -5,6 +5,7 @@ Usage: test_release.py BUILD-DIRECTORY [unittest arguments]. What checks bills a
 PyPI (build/wheels/release).
 """
 
+import hashlib
 import importlib.util
 import json
 import os
@@ -67,6 +68,8 @@ class Version(unittest.TestCase):
 
     def test_every_place_has_it(self):
         self.assertEqual(self.version("--check"), (0, "", ""))
+        changelog = (ROOT / "packaging/debian/changelog").read_text("utf-8")
+        self.assertTrue(changelog.startswith(f"homefree ({self.now}-"))
 
     def test_a_place_that_has_another_is_named(self):
         for name, old, new in [
@@ -96,6 +99,41 @@ class Version(unittest.TestCase):
                 self.assertEqual(status, 2, said)
                 self.assertIn(f"error: {given!r} is no version of three numbers\n", said)
         self.assertEqual(self.version("--check"), (0, "", ""))
+
+    def test_recipes_take_the_source_archive(self):
+        name, content = f"homefree-{self.now}.tar.gz", b"\x1f\x8bsource"
+        archive = self.tree / name
+        archive.write_bytes(content)
+        url = f"https://example.org/elsewhere/{name}"
+        self.assertEqual(self.version("--archive", url, archive), (0, "", ""))
+        sums = {kind: hashlib.new(kind, content).hexdigest() for kind in ("sha256", "sha512")}
+        for recipe, kind in [
+            ("conan/conandata.yml", "sha256"),
+            ("conda/recipe.yaml", "sha256"),
+            ("vcpkg/portfile.cmake", "sha512"),
+        ]:
+            text = (self.tree / "packaging" / recipe).read_text("utf-8")
+            self.assertEqual((text.count(url), text.count(sums[kind])), (1, 1), text)
+
+    def test_recipes_take_no_other_archive(self):
+        name = f"homefree-{self.now}.tar.gz"
+        other, missing, empty = (self.tree / one for one in ("homefree-9.9.9.tar.gz", "no", name))
+        other.write_bytes(b"\x1f\x8bsource")
+        empty.touch()
+        recipes = sorted(filter(pathlib.Path.is_file, (self.tree / "packaging").rglob("*")))
+        before = [one.read_bytes() for one in recipes]
+        for url, archive, why in [
+            (f"https://a/{name}", missing / name, "No such file or directory"),
+            (f"https://a/{name}", empty, "is no archive"),
+            (f"https://a/{name}", other, f"both the URL and the file must end in {name}"),
+            (f"https://a/{other.name}", empty, f"both the URL and the file must end in {name}"),
+            (f'https://a"/{name}', empty, f"both the URL and the file must end in {name}"),
+        ]:
+            with self.subTest(why):
+                status, said, errors = self.version("--archive", url, archive)
+                self.assertEqual((status, said), (1, ""))
+                self.assertRegex(errors, rf"^version: .*{re.escape(why)}\n$")
+        self.assertEqual([one.read_bytes() for one in recipes], before)
 
     def test_no_test_names_it(self):
         """They would fail when it moves. Sample data may say anything."""

@@ -27,5 +27,5 @@ def unpacked(work):
     (archive,) = work.glob("homefree-*.tar.gz")
     subprocess.run(["tar", "-xzf", archive, "-C", work], check=True)
     tree = archive.with_name(archive.name[: -len(".tar.gz")])
-    run(sys.executable, tree / "packaging/set_source.py", archive.as_uri(), archive)
+    run(sys.executable, tree / "release/version", "--archive", archive.as_uri(), archive)
     return tree
