@@ -97,7 +97,7 @@ def _names():
             name = node.targets[0].id
             if name in ("__all__", "_LAZY"):
                 found[name] = ast.literal_eval(node.value)
-    names = {*found["__all__"], *found["_LAZY"]}
+    names = {*found["__all__"], *" ".join(found["_LAZY"].values()).split()}
     directory = _ROOT / "python/homefree"
     modules = {
         path.stem

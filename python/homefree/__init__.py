@@ -120,52 +120,34 @@ __all__ = [
 ]
 __version__: str = _homefree.version()
 
-# Names that are imported when they are first used, and the module that has (or is) each. The test
-# of import circles reads this table. Type checkers read the imports above.
+# Modules that are imported when one of their names is first used, and these names; a module may
+# be the name itself. The test of import circles reads this table; type checkers, the imports above.
 _LAZY = {
-    "ImportHook": "loading._load",
-    "Limit": "_limit",
-    "NativeFrame": "_profile",
-    "Pressure": "_pressure",
-    "PressureHandle": "_pressure",
-    "ProfileRow": "_profile",
-    "PythonFrame": "_profile",
+    "_diagnose": "diagnose",
+    "_directories": "get_cmake_dir get_include get_library_dir get_missing_dir get_pkgconfig_dir",
+    "_doctor": "doctor",
+    "_explain": "explain_crashes",
+    "_install": "install uninstall",
+    "_ipython": "load_ipython_extension",
+    "_limit": "Limit limit limits",
+    "_memory": "memory memory_diff openmetrics openmetrics_file",
+    "_pressure": "Pressure PressureHandle on_pressure",
+    "_profile": "NativeFrame ProfileRow PythonFrame profile profile_begin profile_end",
+    "_torch": "torch_extension_args",
+    "_trim": "trim",
     "cuda": "cuda",
-    "diagnose": "_diagnose",
-    "doctor": "_doctor",
-    "explain_crashes": "_explain",
     "extension": "extension",
-    "get_cmake_dir": "_directories",
-    "get_include": "_directories",
-    "get_library_dir": "_directories",
-    "get_missing_dir": "_directories",
-    "get_pkgconfig_dir": "_directories",
-    "import_hook": "loading._import_hook",
-    "install": "_install",
     "interpreters": "interpreters",
-    "limit": "_limit",
-    "limits": "_limit",
-    "load": "loading._load",
-    "load_ipython_extension": "_ipython",
-    "memory": "_memory",
-    "memory_diff": "_memory",
-    "on_pressure": "_pressure",
-    "openmetrics": "_memory",
-    "openmetrics_file": "_memory",
+    "loading._import_hook": "import_hook",
+    "loading._load": "ImportHook load",
     "package": "package",
-    "profile": "_profile",
-    "profile_begin": "_profile",
-    "profile_end": "_profile",
-    "torch_extension_args": "_torch",
-    "trim": "_trim",
-    "uninstall": "_install",
 }
 
 
 if not TYPE_CHECKING:
 
     def __getattr__(name):
-        module = _LAZY.get(name)
+        module = next((one for one, names in _LAZY.items() if name in names.split()), None)
         if module is None:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         # importlib.import_module() would import importlib, which costs more than most modules here.
@@ -176,4 +158,4 @@ if not TYPE_CHECKING:
 
 
 def __dir__() -> "list[str]":
-    return sorted({*globals(), *_LAZY})
+    return sorted({*globals(), *" ".join(_LAZY.values()).split()})

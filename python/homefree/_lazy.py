@@ -8,11 +8,11 @@ __all__ = ["attributes"]
 
 
 def attributes(package, table, namespace):
-    """The `__getattr__` and `__dir__` of a package. table: the module, relative to the package,
-    that has each name. namespace: the package's globals()."""
+    """The `__getattr__` and `__dir__` of a package. table: modules, relative to the package, and
+    the names that each has, in one text. namespace: the package's globals()."""
 
     def get(name):
-        module = table.get(name)
+        module = next((one for one, names in table.items() if name in names.split()), None)
         if module is None:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         import importlib
@@ -22,6 +22,6 @@ def attributes(package, table, namespace):
         return value
 
     def names():
-        return sorted({*namespace, *table})
+        return sorted({*namespace, *" ".join(table.values()).split()})
 
     return get, names

@@ -47,23 +47,15 @@ __all__ = [
     "use_torch",
 ]
 
-# Names that are imported when they are first used, and the module that has each.
+# Modules that are imported when one of their names is first used, and these names.
 _LAZY = {
-    "DeviceArray": "_array",
-    "cuda_core_resource": "_cuda_core",
-    "cupy_allocator": "_cupy",
-    "empty": "_array",
-    "empty_pinned": "_pinned",
-    "from_dlpack": "_array",
-    "pin_memory": "_pinned",
-    "record_stream": "_pinned",
-    "rmm_resource": "_rmm",
-    "torch_allocator": "_torch_cuda",
-    "torch_mem_pool": "_torch_cuda",
-    "use_cupy": "_cupy",
-    "use_numba": "_numba",
-    "use_rmm": "_rmm",
-    "use_torch": "_torch_cuda",
+    "_array": "DeviceArray empty from_dlpack",
+    "_cuda_core": "cuda_core_resource",
+    "_cupy": "cupy_allocator use_cupy",
+    "_numba": "use_numba",
+    "_pinned": "empty_pinned pin_memory record_stream",
+    "_rmm": "rmm_resource use_rmm",
+    "_torch_cuda": "torch_allocator torch_mem_pool use_torch",
 }
 
 if not TYPE_CHECKING:

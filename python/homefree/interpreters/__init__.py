@@ -44,17 +44,13 @@ from .._homefree import Message, Shared  # noqa: E402, they are there now
 # Every interpreter imports this package, and most need nothing of it but _inside. The test of
 # import circles reads this table.
 _LAZY = {
-    "BrokenInterpreters": "_threads",
-    "Executor": "_executor",
-    "InterpreterLeak": "_interpreter_memory",
-    "InterpreterMemory": "_interpreter_memory",
-    "RemoteError": "_inside",
-    "Replica": "_replica",
-    "engine": "_executor",
-    "leaks": "_interpreter_memory",
-    "memory": "_interpreter_memory",
-    "prepare": "_prepare",
-    "share": "_crossing",
+    "_crossing": "share",
+    "_executor": "Executor engine",
+    "_inside": "RemoteError",
+    "_interpreter_memory": "InterpreterLeak InterpreterMemory leaks memory",
+    "_prepare": "prepare",
+    "_replica": "Replica",
+    "_threads": "BrokenInterpreters",
 }
 
 if not TYPE_CHECKING:

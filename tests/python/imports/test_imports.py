@@ -41,10 +41,10 @@ def ancestors(name):
 
 
 def lazy(tree):
-    """The modules in a table `_LAZY = {name: module}` of a package, relative to it."""
+    """The modules in a table `_LAZY = {module: names}` of a package, relative to it."""
     for node in tree.body:
         if isinstance(node, ast.Assign) and [ast.unparse(one) for one in node.targets] == ["_LAZY"]:
-            return set(ast.literal_eval(node.value).values())
+            return set(ast.literal_eval(node.value))
     return set()
 
 
@@ -125,7 +125,7 @@ CIRCLES = {
     ),
     "table of what is imported later": (
         {
-            "__init__": "_LAZY = {'x': 'one', 'y': 'inner'}\n",
+            "__init__": "_LAZY = {'one': 'x', 'inner': 'y'}\n",
             "inner/deep": "from .. import VERSION\n",
             "inner/__init__": "from . import deep\n",
         },
