@@ -17,6 +17,7 @@ import re
 import stat
 import struct
 
+from .binary import Bytes, Damaged
 from .start import FINDINGS, Failure, complain
 
 _WHO = "homefree exports"
@@ -100,31 +101,8 @@ def _nothing(seen):
 # ---- files and members -----------------------------------------------------------------------
 
 
-class _Stretch:
-    """A part of an open file."""
-
-    def __init__(self, descriptor, start, size):
-        self._descriptor = descriptor
-        self._start = start
-        self.size = size
-
-    def read(self, at, size):
-        """Exactly these bytes; EOFError: they lie outside."""
-        if at > self.size or size > self.size - at:
-            raise EOFError
-        read = bytearray()
-        while len(read) < size:
-            more = os.pread(self._descriptor, size - len(read), self._start + at + len(read))
-            if not more:
-                raise EOFError
-            read += more
-        return bytes(read)
-
-    def start(self):
-        return self.read(0, min(self.size, len(_ARCHIVE)))
-
-    def within(self, at, size):
-        return _Stretch(self._descriptor, self._start + at, size)
+def _start(file):
+    return file.read(0, min(file.size, len(_ARCHIVE)))
 
 
 def _read_file(path, seen):
@@ -139,8 +117,8 @@ def _read_file(path, seen):
             raise Failure("is a directory")
         if not stat.S_ISREG(status.st_mode):
             raise Failure("is not a regular file")
-        file = _Stretch(descriptor, 0, status.st_size)
-        start = file.start()
+        file = Bytes(descriptor, 0, status.st_size)
+        start = _start(file)
         # What is shorter than an identification may be any text.
         if start.startswith(_ELF) and file.size >= _IDENT:
             _read_elf(file, seen)
@@ -148,7 +126,7 @@ def _read_file(path, seen):
             _read_archive(file, seen)
         else:
             raise Failure(_other(start))
-    except EOFError:
+    except Damaged:
         raise Failure("cannot be read: it has become shorter") from None
     finally:
         os.close(descriptor)
@@ -171,7 +149,7 @@ def _read_archive(file, seen):
     """Archives contain other files too, such as a compiler's notes; bitcode is code."""
     found = others = False
     for member in _members(file):
-        start = member.start()
+        start = _start(member)
         if start.startswith(_ELF):
             _read_elf(member, seen)
             found = True
@@ -190,23 +168,23 @@ def _members(file):
             header = file.read(at, 60)
             size, at = _number(header[48:58]), at + 60
             if header[58:] != b"`\n" or size > file.size - at:
-                raise EOFError
-            name, member = header[:16].rstrip(b" "), file.within(at, size)
+                raise Damaged
+            name, member = header[:16].rstrip(b" "), file.part(at, size)
             at += size + size % 2
             if name.startswith(b"#1/"):  # BSD's long name, in front of the content
                 length = _number(name[3:])
                 name = b"//" if member.read(0, length).startswith(b"__.SYMDEF") else b""
-                member = member.within(length, size - length)
+                member = member.part(length, size - length)
             if name not in _INDICES:
                 yield member
-    except EOFError:
+    except Damaged:
         raise Failure("is a damaged archive") from None
 
 
 def _number(field):
     digits = field.rstrip(b" ")
     if not digits.isdigit():
-        raise EOFError
+        raise Damaged
     return int(digits)
 
 
@@ -226,7 +204,7 @@ def _read_elf(file, seen):
         *layouts, places = _LAYOUTS[wide]
         layouts = [struct.Struct("<>"[order - 1] + layout) for layout in layouts]
         header = layouts[0].unpack(file.read(_IDENT, layouts[0].size))
-    except EOFError:
+    except Damaged:
         raise _damaged("the file ends within the ELF header") from None
     if header[2] != 1:
         raise _damaged("the ELF header is damaged")
@@ -250,9 +228,9 @@ def _tables(file, header, layouts):
         if count == 0:  # too large for the field
             count = section.unpack(file.read(start, entry))[5] or file.size
         if count * entry > _TABLE_MAX:
-            raise EOFError
+            raise Damaged
         sections = file.read(start, count * entry)
-    except EOFError:
+    except Damaged:
         raise _damaged("the section headers lie outside the file") from None
     wanted = _SECTION_OF[header[0]]
     found = [each for each in section.iter_unpack(sections) if each[1] == wanted]
@@ -275,7 +253,7 @@ def _table(file, at, size):
         raise Failure("cannot be read: a table is larger than 1 GiB")
     try:
         return file.read(at, size)
-    except EOFError:
+    except Damaged:
         raise _damaged("a table lies outside the file") from None
 
 
