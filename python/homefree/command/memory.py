@@ -14,7 +14,7 @@ import signal
 import subprocess
 import time
 
-from . import memory_table, memory_text, output
+from . import memory_table, memory_text, output, start
 from .memory_facts import Files, Outside
 from .memory_process import Gone
 from .start import Failure
@@ -25,13 +25,9 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600}
 
 
 def main(words):
-    options, program = {}, []
-    for word in words:
-        name, _, value = word.partition("=")
-        if name == "command":
-            program.append(value)
-        else:
-            options[name] = value
+    options = start.options(words)
+    program = options.pop("command", None)
+    options = {name: values[-1] for name, values in options.items()}
     look = _Look(options)
     try:
         if program:

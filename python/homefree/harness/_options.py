@@ -6,12 +6,11 @@ of the command."""
 import os
 import types
 
+from ..command import start
+
 
 def read(words):
-    given = {}
-    for word in words:
-        name, _, value = word.partition("=")
-        given.setdefault(name, []).append(value)
+    given = start.options(words)
 
     def one(name, default=None):
         return given.get(name, [default])[0]
