@@ -20,24 +20,13 @@ import statistics
 import pytest
 
 from .. import _homefree
+from .._limit import bytes_of
 from .._memory import libc_heap, live_in_python, memory, memory_diff
 
-_UNITS = {"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 _MEAN = 16 << 10  # bytes of which one is sampled, so that stacks have names
 _CYCLES_LEAST = 8
 _ROWS_MOST = 10
 _FRAMES_MOST = 6
-
-
-def bytes_of(limit):
-    """ "64 KiB", or a number of bytes; None for anything else."""
-    if isinstance(limit, int):
-        return limit
-    number, _, unit = str(limit).strip().partition(" ")
-    try:
-        return int(float(number) * _UNITS[unit.strip()])
-    except (KeyError, ValueError):
-        return None
 
 
 def growth(live):
@@ -81,7 +70,10 @@ def run(item, marker, body):
 
 
 def _arguments(item, cycles=20, limit="64 KiB", **unknown):
-    least = bytes_of(limit)
+    try:
+        least = bytes_of(limit)
+    except (TypeError, ValueError):
+        least = None
     if unknown or not isinstance(cycles, int) or cycles < _CYCLES_LEAST or least is None:
         pytest.fail(
             f"{item.nodeid}: homefree_growth takes cycles, {_CYCLES_LEAST} or more, and limit, "
