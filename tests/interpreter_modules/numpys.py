@@ -1,9 +1,10 @@
-"""The option --wheels DIRECTORY: where this CPython's NumPy is."""
+"""The option --wheels DIRECTORY: where this CPython's NumPy is. And where others' helpers are."""
 
 import pathlib
 import sys
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+TESTS = pathlib.Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(TESTS / "support"), str(TESTS / "python")]
 from interpreters import site_packages  # noqa: E402
 
 

@@ -3,12 +3,12 @@ lets the one that asks for more raise MemoryError: for objects, NumPy's arrays, 
 copies of modules take from malloc(). The others go on, and so does that one.
 """
 
-import os
 import pathlib
-import subprocess
 import sys
-import tempfile
 import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "python"))
+import support  # noqa: E402
 
 HERE = sys.argv.pop(1)
 OWN_GIL = sys.version_info >= (3, 12) and "t" not in sys.abiflags
@@ -117,24 +117,9 @@ def refused(executor, function, *arguments):
 
 
 @unittest.skipUnless(OWN_GIL, "no interpreters with memory of their own")
-class Program(unittest.TestCase):
-    maxDiff = None
-
-    def fine(self, code, **variables):
-        with tempfile.TemporaryDirectory() as directory:
-            path = pathlib.Path(directory) / "program.py"
-            body = "".join(f"    {line}\n" for line in code.strip("\n").split("\n"))
-            path.write_text(f"{HEAD}\nif __name__ == '__main__':\n{body}\n")
-            done = subprocess.run(
-                [sys.executable, "-s", path],
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                timeout=300,
-                check=False,
-                env={**os.environ, **variables},
-            )
-        self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
+class Program(support.ProgramTest):
+    head = HEAD
+    seconds = 300
 
 
 class Measured(Program):

@@ -6,12 +6,11 @@ usage: test_renewed.py OWN-MODULES-DIRECTORY [--wheels DIRECTORY] [unittest's ar
 
 import os
 import pathlib
-import subprocess
 import sys
-import tempfile
 import unittest
 
 import numpys
+import support
 
 MODULES = pathlib.Path(sys.argv.pop(1)).resolve()
 NUMPYS = numpys.take()
@@ -38,27 +37,13 @@ def cycle(function, count=1):
 
 
 @unittest.skipIf(sys.version_info < (3, 12), "before 3.12, all interpreters share one GIL")
-class Renewed(unittest.TestCase):
-    maxDiff = None
+class Renewed(support.ProgramTest):
+    seconds = 300
 
     def fine(self, definitions, code, site=MODULES):
-        with tempfile.TemporaryDirectory() as directory:
-            path = pathlib.Path(directory) / "program.py"
-            body = "".join(f"    {line}\n" for line in code.strip("\n").split("\n"))
-            path.write_text(
-                f"{HEAD}\n{definitions}\ndef main():\n{body}\n"
-                "if __name__ == '__main__':\n    main()\n"
-            )
-            done = subprocess.run(
-                [sys.executable, "-s", "-W", "ignore", path],
-                env={**os.environ, "PYTHONPATH": f"{site}:{os.environ['PYTHONPATH']}"},
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                timeout=300,
-                check=False,
-            )
-        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.head = f"{HEAD}\n{definitions}"
+        path = f"{site}:{os.environ['PYTHONPATH']}"
+        return super().fine(code, "-W", "ignore", PYTHONPATH=path)
 
     def test_copies_are_as_new(self):
         """Data, zeros, thread-local variables and what constructors make; also with two

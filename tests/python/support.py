@@ -5,6 +5,7 @@ import pathlib
 import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
 import unittest
 
@@ -105,6 +106,44 @@ class TestCase(unittest.TestCase):
         self.assertEqual(len(lines), 1, outcome.err)
         for text in ("homefree: fatal: ", *texts):
             self.assertIn(text, lines[0])
+
+
+class ProgramTest(unittest.TestCase):
+    """For programs in files of their own, whose functions interpreters import. head: what each
+    begins with; definitions: a module beside it, of which it has all names."""
+
+    maxDiff = None
+    head = definitions = ""
+    seconds = 120
+
+    def outcome(self, code, *flags, **environment):
+        body = textwrap.indent(code.strip("\n"), "    ")
+        program = f"{self.head}\nfrom definitions import *\ndef main():\n{body}\n"
+        program += "if __name__ == '__main__':\n    main()\n"
+        return self.outcome_of(program, *flags, **environment)
+
+    def outcome_of(self, program, *flags, **environment):
+        with tempfile.TemporaryDirectory() as directory:
+            path = pathlib.Path(directory) / "program.py"
+            path.write_text(program)
+            path.with_name("definitions.py").write_text(self.definitions)
+            return subprocess.run(
+                [sys.executable, "-s", *flags, path],
+                env={**os.environ, **environment},
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=self.seconds,
+                check=False,
+            )
+
+    def fine(self, code, *flags, **environment):
+        """The program ends well and prints nothing on stderr. Returns what it printed."""
+        return self.good(self.outcome(code, *flags, **environment))
+
+    def good(self, done):
+        self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
+        return done.stdout
 
 
 def main():

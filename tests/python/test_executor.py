@@ -6,9 +6,7 @@ interpreters are threads, which promise the same but for what is pickled.
 
 import pathlib
 import signal
-import subprocess
 import sys
-import tempfile
 import unittest
 
 import support
@@ -94,33 +92,8 @@ def own_frames():
 
 
 @unittest.skipUnless(OWN_GIL or support.FREE_THREADED, "one GIL for all interpreters")
-class Program(unittest.TestCase):
-    maxDiff = None
-
-    def outcome(self, code, *flags):
-        with tempfile.TemporaryDirectory() as directory:
-            path = pathlib.Path(directory) / "program.py"
-            body = "".join(f"    {line}\n" for line in code.strip("\n").split("\n"))
-            path.write_text(
-                f"{HEAD}\nfrom definitions import *\ndef main():\n{body}\n"
-                "if __name__ == '__main__':\n    main()\n"
-            )
-            (path.parent / "definitions.py").write_text(self.definitions)
-            return subprocess.run(
-                [sys.executable, "-s", *flags, path],
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                timeout=120,
-                check=False,
-            )
-
-    definitions = ""
-
-    def fine(self, code, *flags):
-        done = self.outcome(code, *flags)
-        self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
-        return done.stdout
+class Program(support.ProgramTest):
+    head = HEAD
 
 
 class Calls(Program):

@@ -5,9 +5,7 @@ test is a program of its own.
 
 import pathlib
 import re
-import subprocess
 import sys
-import tempfile
 import unittest
 
 import support
@@ -77,32 +75,8 @@ def told():
 
 
 @unittest.skipUnless(GUESTS, "this Python has one GIL for all interpreters")
-class Program(unittest.TestCase):
-    maxDiff = None
-
-    def fine(self, code):
-        body = "".join(f"    {line}\n" for line in code.strip("\n").split("\n"))
-        start = "if __name__ == '__main__':\n    main()\n"
-        self.run_whole(f"{HEAD}\ndef main():\n{body}\n{start}")
-
-    def run_whole(self, program):
-        """The program ends well and prints nothing on stderr. Returns what it printed."""
-        with tempfile.TemporaryDirectory() as directory:
-            path = pathlib.Path(directory) / "program.py"
-            path.write_text(program)
-            (path.parent / "definitions.py").write_text(self.definitions)
-            done = subprocess.run(
-                [sys.executable, "-s", path],
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                timeout=120,
-                check=False,
-            )
-        self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
-        return done.stdout
-
-    definitions = ""
+class Program(support.ProgramTest):
+    head = HEAD
 
 
 class Memory(Program):
@@ -498,7 +472,7 @@ class Document(Program):
         page = (pathlib.Path(__file__).parents[2] / "docs/interpreters.md").read_text()
         part = re.search(r"^## Interpreters of others$(.*?)^## ", page, re.M | re.S).group(1)
         programs = re.findall(r"^```python\n(.*?)^```$", part, re.M | re.S)
-        said = [self.run_whole(program) for program in programs]
+        said = [self.good(self.outcome_of(program)) for program in programs]
         self.assertEqual(said, ["12500000.0\n", "3 b'abc'\n"])
 
 
