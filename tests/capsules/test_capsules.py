@@ -10,12 +10,12 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "support"))
+import commands  # noqa: E402
 from interpreters import interpreters  # noqa: E402
 
 TIMEOUT = 200
@@ -64,29 +64,10 @@ ENDINGS = {
 THREADED = ("held_while_ending", "held_first_by_two")
 
 
-def environment():
-    return {
-        key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "MALLOC_"))
-    }
-
-
-def call(command, **keywords):
-    """(exit status, output)."""
-    try:
-        done = subprocess.run(
-            [str(word) for word in command],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=TIMEOUT,
-            env=environment(),
-            check=False,
-            **keywords,
-        )
-    except subprocess.TimeoutExpired:
-        return "hangs", ""
-    return done.returncode, done.stdout
+def call(command):
+    """(exit status, output); the status is None after too long."""
+    environment = commands.environment(("PYTHON", "MALLOC_"))
+    return commands.run(*command, seconds=TIMEOUT, env=environment)
 
 
 def facts(python):

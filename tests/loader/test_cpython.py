@@ -15,6 +15,7 @@ import tempfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "support"))
+import commands  # noqa: E402
 from interpreters import interpreters  # noqa: E402
 
 OBJECTS = 300
@@ -23,30 +24,22 @@ TIMEOUT = 80
 
 def run(python, name, arguments):
     """A line that says what is wrong, or None."""
-    environment = {
-        key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "MALLOC_"))
-    }
-    try:
-        done = subprocess.run(
-            [python, "-E", "-s", "-X", "faulthandler", *arguments],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=TIMEOUT,
-            env=environment,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        return f"{name}: hangs"
+    status, said, errors = commands.run(
+        *(python, "-E", "-s", "-X", "faulthandler", *arguments),
+        seconds=TIMEOUT,
+        env=commands.environment(("PYTHON", "MALLOC_")),
+        errors=subprocess.PIPE,
+    )
     # CPython 3.12 and later warn about fork() in a process with threads.
-    errors = [
+    wrong = [
         line
-        for line in done.stderr.splitlines()
+        for line in errors.splitlines()
         if "DeprecationWarning" not in line and "os.fork()" not in line
     ]
-    if done.returncode == 0 and done.stdout == "fine\n" and not errors:
+    if status == 0 and said == "fine\n" and not wrong:
         return None
-    return f"{name}: exit status {done.returncode}, said {done.stdout!r}\n{done.stderr}"
+    how = "hangs" if status is None else f"exit status {status}, said {said!r}"
+    return f"{name}: {how}\n{errors}"
 
 
 def main():

@@ -15,15 +15,14 @@ and pytest.
 """
 
 import argparse
-import os
 import pathlib
 import re
-import subprocess
 import sys
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/support"))
+import commands  # noqa: E402
 import interpreters  # noqa: E402
 from rows import row  # noqa: E402
 
@@ -69,30 +68,13 @@ MODULES = {
     "sound": ("faults.c", '-DMODULE="sound"', "-DINIT=PyInit_sound", "-DSOUND"),
     "fixed": ("fixed.c",),
 }
+# Of variables that lead elsewhere; HOMEFREE_PYTHONS stays.
+LEADING = ("PYTHON", "MALLOC_", "LD_", "HOMEFREE_CONF")
 
 
 def run(*command, seconds=600, **variables):
     """(exit status, output); the status is None after too long."""
-    kept = {
-        key: value
-        for key, value in os.environ.items()
-        if not key.startswith(("PYTHON", "MALLOC_", "LD_", "HOMEFREE_CONF"))
-    }
-    try:
-        done = subprocess.run(
-            [str(word) for word in command],
-            env={**kept, **variables},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            timeout=seconds,
-            check=False,
-        )
-    except subprocess.TimeoutExpired as late:
-        return None, str(late.stdout or "")
-    return done.returncode, done.stdout
+    return commands.run(*command, seconds=seconds, env=commands.environment(LEADING, **variables))
 
 
 class Work:

@@ -22,6 +22,9 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "support"))
+import commands  # noqa: E402
+
 LIBRARIES = {"debian": ["numpy", "torch", "pyarrow", "polars", "duckdb"]}
 PLAIN = ["numpy", "pyarrow", "polars", "duckdb"]
 TIMEOUT = 120
@@ -62,11 +65,7 @@ def some_orders(libraries):
 
 def run(python, options, order):
     """None, or a description of the error."""
-    environment = {
-        key: value
-        for key, value in os.environ.items()
-        if not key.startswith(("PYTHON", "MALLOC_", "LD_", "HOMEFREE_"))
-    }
+    environment = commands.environment(("PYTHON", "MALLOC_", "LD_", "HOMEFREE_"))
     # Two runs share the processors, and each library would use all of them.
     environment.update(OMP_NUM_THREADS="2", OPENBLAS_NUM_THREADS="2", POLARS_MAX_THREADS="2")
     environment["PYTHONDONTWRITEBYTECODE"] = "1"
@@ -75,24 +74,13 @@ def run(python, options, order):
     if options.conf:
         environment["HOMEFREE_CONF"] = options.conf
     command = [python, "-X", "faulthandler", HERE / "guest.py", options.how, options.library]
-    try:
-        done = subprocess.run(
-            [*map(str, command), *order],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=TIMEOUT,
-            env=environment,
-            check=False,
-        )
-    except subprocess.TimeoutExpired as expired:
-        return f"{' '.join(order)}: hangs\n{expired.stderr}"
-    if done.returncode == 0 and done.stdout == "fine\n" and not done.stderr:
-        return None
-    return f"{' '.join(order)}: exit status {done.returncode}, said {done.stdout!r}\n" + "\n".join(
-        done.stderr.splitlines()[:60]
+    status, said, errors = commands.run(
+        *command, *order, seconds=TIMEOUT, env=environment, errors=subprocess.PIPE
     )
+    if (status, said, errors) == (0, "fine\n", ""):
+        return None
+    how = "hangs" if status is None else f"exit status {status}, said {said!r}"
+    return f"{' '.join(order)}: {how}\n" + "\n".join(errors.splitlines()[:60])
 
 
 def versions(python, libraries):

@@ -34,6 +34,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
 sys.path.insert(0, str(ROOT / "tests/support"))
+import commands  # noqa: E402
 from interpreters import built, number, with_gil  # noqa: E402
 from libraries import LIBRARIES  # noqa: E402
 from rows import row  # noqa: E402
@@ -127,29 +128,22 @@ class Place:
 
     def run(self, target, *words, **variables):
         """What a program of this CPython prints, and what went wrong."""
-        try:
-            done = subprocess.run(
-                [self.python, "-s", "-W", "ignore", *words],
-                env={
-                    **{k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "LD_"))},
-                    "PYTHONPATH": os.pathsep.join(map(str, [target, self.build / "python"])),
-                    "MPLCONFIGDIR": str(target),
-                    **variables,
-                },
-                cwd=target,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                timeout=TIMEOUT,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
+        path = os.pathsep.join(map(str, [target, self.build / "python"]))
+        variables = {"PYTHONPATH": path, "MPLCONFIGDIR": target, **variables}
+        status, said, errors = commands.run(
+            *(self.python, "-s", "-W", "ignore", *words),
+            seconds=TIMEOUT,
+            cwd=target,
+            env=commands.environment(("PYTHON", "LD_"), **variables),
+            errors=subprocess.PIPE,
+        )
+        if status == 0:
+            return said, ""
+        if status is None:
             return "", "hangs"
-        if done.returncode == 0:
-            return done.stdout, ""
-        lines = done.stderr.strip().splitlines() or ["nothing said"]
+        lines = errors.strip().splitlines() or ["nothing said"]
         said = next((line for line in lines if REFUSES in line), lines[-1])
-        return "", f"exit status {done.returncode}: {said[:300]}"
+        return "", f"exit status {status}: {said[:300]}"
 
     def load(self, target, library, threads):
         """(native, private, what went wrong) of the library's modules."""
