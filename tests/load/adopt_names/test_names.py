@@ -8,18 +8,18 @@ Usage: test_names.py RUNNER ONCE-RUNNER REPLACED-RUNNER ADOPT-RUNNER LIBHOMEFREE
 import os
 import platform
 import shutil
-import subprocess
 import sys
-import tempfile
 import unittest
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+import adopting  # noqa: E402
 
-class Names(unittest.TestCase):
+
+class Names(adopting.Case):
     def setUp(self):
-        self.directory = Path(tempfile.mkdtemp(prefix="homefree-names-"))
-        self.addCleanup(shutil.rmtree, self.directory, ignore_errors=True)
-        (self.directory / "cache").mkdir(mode=0o700)
+        super().setUp()
+        self.environment["LD_LIBRARY_PATH"] = str(Path(LIBRARY).parent)
         self.runner = self.directory / "runner"
         shutil.copy(RUNNER, self.runner)
         shutil.copy(PLUG, self.directory / "libplug.so.1")
@@ -27,20 +27,8 @@ class Names(unittest.TestCase):
         (self.directory / "libplug.so").symlink_to("libplug.so.1")
 
     def opened(self, *names, runner=None, **environment):
-        result = subprocess.run(
-            [runner or self.runner, *names],
-            capture_output=True,
-            text=True,
-            timeout=60,
-            cwd=self.directory,
-            env={
-                **os.environ,
-                "LD_LIBRARY_PATH": str(Path(LIBRARY).parent),
-                "XDG_CACHE_HOME": str(self.directory / "cache"),
-                "HOMEFREE_CONF": "adopt:all",
-                **environment,
-            },
-        )
+        self.environment.update({"HOMEFREE_CONF": "adopt:all", **environment})
+        result = self.run_it(runner or self.runner, *names, cwd=self.directory)
         self.assertEqual(result.stderr, "")
         return result.stdout.strip()
 

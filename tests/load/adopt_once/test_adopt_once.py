@@ -12,20 +12,19 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 import unittest
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+import adopting  # noqa: E402
 
 RUNNER, LARGE, REFUSED, ADOPTED, USER = (os.path.abspath(sys.argv.pop(1)) for _ in range(5))
 ENOTSUP = -95
 
 
-class Once(unittest.TestCase):
+class Once(adopting.Case):
     def setUp(self):
-        self.directory = Path(tempfile.mkdtemp(prefix="homefree-adopt-once-"))
-        self.addCleanup(shutil.rmtree, self.directory, ignore_errors=True)
-        self.cache = self.directory / "cache"
-        self.cache.mkdir(mode=0o700)
+        super().setUp()
         self.list = self.cache / "homefree/adopted/nothing-inside"
 
     def take(self, path, to=None):

@@ -8,30 +8,22 @@ Usage: test_adopt_program.py HOMEFREE LIBHOMEFREE PLUGIN PLUGIN PROGRAM... [unit
 """
 
 import os
-import shutil
-import subprocess
 import sys
-import tempfile
 import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+import adopting  # noqa: E402
 
 HOMEFREE, LIBRARY, *PLUGINS = (os.path.abspath(sys.argv.pop(1)) for _ in range(4))
 PROGRAMS = [os.path.abspath(path) for path in sys.argv[1:] if "/" in path]
 del sys.argv[1 : 1 + len(PROGRAMS)]
 
 
-class Program(unittest.TestCase):
-    def setUp(self):
-        self.directory = tempfile.mkdtemp(prefix="homefree-adopt-program-")
-        self.addCleanup(shutil.rmtree, self.directory, ignore_errors=True)
-
+class Program(adopting.Case):
     def fine(self, *command, **environment):
-        result = subprocess.run(
-            command,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            env={**os.environ, "XDG_CACHE_HOME": self.directory, **environment},
-        )
+        self.environment.update(environment)
+        result = self.run_it(*command)
         said = f"{command}: {result.stderr}"
         self.assertEqual((result.returncode, result.stdout), (0, "fine\n"), said)
         return result.stderr

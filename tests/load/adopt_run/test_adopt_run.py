@@ -5,40 +5,29 @@ library that cannot be adopted.
 """
 
 import os
-import shutil
-import subprocess
 import sys
-import tempfile
 import unittest
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+import adopting  # noqa: E402
 
 HOMEFREE, VENDOR, OPENED = (os.path.abspath(sys.argv.pop(1)) for _ in range(3))
 CHILD = "child 0 libhomefree-preload.so gone"
 
 
-class Case(unittest.TestCase):
+class Case(adopting.Case):
     def setUp(self):
-        self.directory = Path(tempfile.mkdtemp(prefix="homefree-adopt-run-"))
-        self.addCleanup(shutil.rmtree, self.directory, ignore_errors=True)
-        self.environment = {**os.environ, "XDG_CACHE_HOME": str(self.directory)}
+        super().setUp()
         self.environment.pop("LD_PRELOAD", None)
 
     def run_it(self, *command):
-        return subprocess.run(
-            [HOMEFREE, "run", *command],
-            capture_output=True,
-            text=True,
-            timeout=60,
-            env=self.environment,
-        )
+        return super().run_it(HOMEFREE, "run", *command)
 
     def says(self, command, *lines, error=""):
         result = self.run_it(*command)
         self.assertEqual((result.returncode, result.stderr), (0, error))
         self.assertEqual(sorted(result.stdout.splitlines()), sorted(lines))
-
-    def copies(self):
-        return [path.name for path in self.directory.glob("homefree/adopted/*.so.1")]
 
 
 class Adopted(Case):
@@ -46,7 +35,7 @@ class Adopted(Case):
         """The order in which symbols are looked up stays, and children have no copies."""
         for _ in range(2):
             self.says(["--adopt", VENDOR], "before", "heap", "1", CHILD)
-        self.assertEqual(len(self.copies()), 1)
+        self.assertEqual(len(self.copies("*.so.1")), 1)
 
     def test_what_was_preloaded_before(self):
         other = Path(VENDOR).parent / "libbefore.so.1"
@@ -67,7 +56,7 @@ class Adopted(Case):
 
     def test_without_the_option(self):
         self.says([VENDOR], "before", "other", "0", CHILD)
-        self.assertEqual(self.copies(), [])
+        self.assertEqual(self.copies("*.so.1"), [])
 
 
 class NotAdopted(Case):

@@ -12,10 +12,12 @@ import signal
 import struct
 import subprocess
 import sys
-import tempfile
 import unittest
 import zipfile
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+import adopting  # noqa: E402
 
 parser = argparse.ArgumentParser()
 parser.add_argument("runner")
@@ -27,40 +29,15 @@ parser.add_argument("--hooked", nargs="*", type=Path)
 parser.add_argument("--homefree", type=Path)
 parser.add_argument("--doubles", nargs=2, type=Path)
 
-BUSY, NOTSUP, NOEXEC = 16, 95, 8
+NOTSUP, NOEXEC = 95, 8
 
 
-class Case(unittest.TestCase):
-    def setUp(self):
-        self.directory = Path(tempfile.mkdtemp(prefix="homefree-hidden-"))
-        self.addCleanup(shutil.rmtree, self.directory, ignore_errors=True)
-        self.cache = self.directory / "cache"
-        self.cache.mkdir(mode=0o700)
-        self.environment = {**os.environ, "XDG_CACHE_HOME": str(self.cache)}
-
-    def run_mode(self, mode, file, **more):
-        return subprocess.run(
-            [options.runner, mode, file],
-            capture_output=True,
-            text=True,
-            timeout=120,
-            env=self.environment,
-            **more,
-        )
-
-    def succeeds(self, mode, file):
-        result = self.run_mode(mode, file)
-        self.assertEqual((result.returncode, result.stderr), (0, ""), f"{mode} {file}")
-        self.assertEqual(result.stdout.splitlines()[-1], "done")
-        return result.stdout
+class Case(adopting.Case):
+    def run_it(self, mode, file, **more):
+        return super().run_it(options.runner, mode, file, **more)
 
     def asked(self, file):
-        """The result of hf_adopt_file(), and its text."""
-        number, _, text = self.succeeds("file", file).splitlines()[0].partition(" ")
-        return int(number), text
-
-    def copies(self):
-        return sorted((self.cache / "homefree/adopted").glob("*.so"))
+        return super().asked("file", file)
 
     def module(self, name):
         return next(path for path in options.modules if path.name == f"{name}.so")
@@ -68,7 +45,7 @@ class Case(unittest.TestCase):
 
 class Crossings(Case):
     def test_a_module_as_it_is_dies(self):
-        result = self.run_mode("as-it-is", self.module("inner-c-O2"))
+        result = self.run_it("as-it-is", self.module("inner-c-O2"))
         if "static TLS" not in result.stderr:
             self.assertIn(-result.returncode, (signal.SIGSEGV, signal.SIGABRT))
 
@@ -98,7 +75,7 @@ class Crossings(Case):
         self.assertEqual(len(self.copies()), 1)
 
     def test_slots_are_read_only(self):
-        result = self.run_mode("sealed", self.module("inner-c-O2"))
+        result = self.run_it("sealed", self.module("inner-c-O2"))
         self.assertEqual(-result.returncode, signal.SIGSEGV, result.stderr)
 
     def test_needs_no_static_tls(self):

@@ -9,10 +9,12 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 import unittest
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+import adopting  # noqa: E402
 
 FORBID, RUNNER, STORM, RELEASE_ONLY = (os.path.abspath(name) for name in sys.argv[1:5])
 MODULES = {Path(name).name: Path(name).resolve() for name in sys.argv[5:] if name.endswith(".so")}
@@ -23,50 +25,26 @@ REFUSED = MODULES["release-only-reaches.so"]
 EFBIG = 27
 
 
-class Case(unittest.TestCase):
+class Case(adopting.Case):
     def setUp(self):
-        self.directory = Path(tempfile.mkdtemp(prefix="homefree-hostile-"))
-        self.addCleanup(shutil.rmtree, self.directory, ignore_errors=True)
-        self.cache = self.directory / "cache"
-        self.cache.mkdir(mode=0o700)
-        self.environment = {
-            **os.environ,
-            "XDG_CACHE_HOME": str(self.cache),
-            "GLIBC_TUNABLES": "glibc.rtld.optional_static_tls=16384",
-        }
+        super().setUp()
+        self.environment["GLIBC_TUNABLES"] = "glibc.rtld.optional_static_tls=16384"
 
     def run_it(self, forbidden, *command, wrapper=()):
-        result = subprocess.run(
-            [*wrapper, FORBID, *forbidden, "--", *map(str, command)],
-            capture_output=True,
-            text=True,
-            timeout=60,
-            env=self.environment,
-        )
+        result = super().run_it(*wrapper, FORBID, *forbidden, "--", *command)
         if result.returncode == 77:
             self.skipTest(f"no seccomp here: {result.stderr}")
         return result
 
-    def succeeds(self, forbidden, *command, **more):
-        result = self.run_it(forbidden, *command, **more)
-        self.assertEqual((result.returncode, result.stderr), (0, ""))
-        self.assertEqual(result.stdout.splitlines()[-1], "done")
-        return result.stdout
-
     def asked(self, file, *forbidden, **more):
-        first = self.succeeds(forbidden, RUNNER, "file", file, **more).splitlines()[0]
-        number, _, text = first.partition(" ")
-        return int(number), text
-
-    def kept(self, pattern="*"):
-        return sorted((self.cache / "homefree/adopted").glob(pattern))
+        return super().asked(forbidden, RUNNER, "file", file, **more)
 
 
 class Sandboxes(Case):
     def test_what_is_not_needed(self):
         forbidden = ("memfd_create", "membarrier", "process_vm_readv", "copy_file_range", "ioctl")
         self.succeeds(forbidden, RUNNER, "crossings", ADOPTABLE)
-        self.assertEqual(len(self.kept("*.so")), 1)
+        self.assertEqual(len(self.copies()), 1)
 
     def test_guards_without_reading_memory_by_a_system_call(self):
         self.succeeds(("process_vm_readv",), RELEASE_ONLY, "crossings", GUARDED)
@@ -88,7 +66,7 @@ class Files(Case):
     def test_a_limit_on_the_size_of_files(self):
         """Writing past it would end the process by SIGXFSZ."""
         self.assertEqual(self.asked(ADOPTABLE, "file-size")[0], -EFBIG)
-        self.assertEqual(self.kept(), [])
+        self.assertEqual(self.copies("*"), [])
         self.succeeds((), RUNNER, "crossings", ADOPTABLE)
 
     def test_the_name_cannot_be_given(self):
@@ -96,8 +74,8 @@ class Files(Case):
         result, copy = self.asked(ADOPTABLE, "renameat")
         self.assertEqual(result, 1)
         self.assertFalse(Path(copy).exists())
-        self.assertEqual(self.kept(), [])
-        self.assertEqual(self.kept(".*"), [])
+        self.assertEqual(self.copies("*"), [])
+        self.assertEqual(self.copies(".*"), [])
 
     def mounted(self, options):
         """What runs a command with a small file system in place of the cache."""
@@ -135,18 +113,18 @@ class Files(Case):
             time.sleep(number * 0.006)
             process.kill()
             process.wait()
-            for copy in self.kept("*.so"):
+            for copy in self.copies():
                 copy.unlink()
-            left = len(self.kept(".*"))
-        for unfinished in self.kept(".*"):
+            left = len(self.copies(".*"))
+        for unfinished in self.copies(".*"):
             os.utime(unfinished, (1, 1))
         self.succeeds((), RUNNER, "crossings", ADOPTABLE)
-        self.assertEqual(len(self.kept()), 1)
-        self.assertEqual(self.kept(".*"), [], f"{left} were left")
+        self.assertEqual(len(self.copies("*")), 1)
+        self.assertEqual(self.copies(".*"), [], f"{left} were left")
 
     def test_a_half_written_copy(self):
         self.succeeds((), RUNNER, "crossings", ADOPTABLE)
-        (copy,) = self.kept("*.so")
+        (copy,) = self.copies()
         whole = copy.read_bytes()
         for size in (0, 100, len(whole) // 2, len(whole) - 1):
             copy.write_bytes(whole[:size])
@@ -158,7 +136,7 @@ class Refusals(Case):
     def test_are_kept(self):
         first = self.asked(REFUSED)
         self.assertEqual(first[0], -95)
-        (kept,) = self.kept("*.refused")
+        (kept,) = self.copies("*.refused")
         made = kept.stat()
         self.assertEqual(made.st_mode & 0o777, 0o600)
         self.assertEqual(self.asked(REFUSED), first)
@@ -166,13 +144,13 @@ class Refusals(Case):
 
     def test_what_is_kept_counts(self):
         self.asked(REFUSED)
-        (kept,) = self.kept("*.refused")
+        (kept,) = self.copies("*.refused")
         kept.write_bytes(re.sub(rb"mi_heap_new", b"mi_HEAP_new", kept.read_bytes()))
         self.assertIn("mi_HEAP_new", self.asked(REFUSED)[1])
 
     def test_damaged_ones_do_not_count(self):
         first = self.asked(REFUSED)
-        (kept,) = self.kept("*.refused")
+        (kept,) = self.copies("*.refused")
         whole = kept.read_bytes()
         for damaged in (b"", whole[:20], whole[:-1], whole + b"\0", b"\0" * len(whole)):
             kept.write_bytes(damaged)
@@ -181,7 +159,7 @@ class Refusals(Case):
 
     def test_those_of_others_do_not_count(self):
         first = self.asked(REFUSED)
-        (kept,) = self.kept("*.refused")
+        (kept,) = self.copies("*.refused")
         kept.write_bytes(kept.read_bytes().replace(b"mi_heap_new", b"mi_HEAP_new"))
         kept.chmod(0o622)
         self.assertEqual(self.asked(REFUSED), first)
@@ -190,10 +168,10 @@ class Refusals(Case):
         file = self.directory / "module.so"
         shutil.copy(REFUSED, file)
         self.asked(file)
-        self.assertEqual(len(self.kept("*.refused")), 1)
+        self.assertEqual(len(self.copies("*.refused")), 1)
         file.unlink()
         self.asked(ADOPTABLE)
-        self.assertEqual(len(self.kept("*.refused")), 0)
+        self.assertEqual(len(self.copies("*.refused")), 0)
 
 
 if __name__ == "__main__":

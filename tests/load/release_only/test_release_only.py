@@ -5,12 +5,12 @@ Usage: test_release_only.py RUNNER HOMEFREE DOUBLE… MODULE… [unittest argume
 
 import json
 import os
-import shutil
-import subprocess
 import sys
-import tempfile
 import unittest
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+import adopting  # noqa: E402
 
 FILES = [os.path.abspath(name) for name in sys.argv[1:] if name.endswith(".so")]
 RUNNER, HOMEFREE = (os.path.abspath(name) for name in sys.argv[1:3])
@@ -19,32 +19,16 @@ HEAPS = [name for name in FILES if "-heaps-" in name]
 (REACHES,) = (name for name in FILES if "-reaches" in name)
 
 
-class Case(unittest.TestCase):
+class Case(adopting.Case):
     def setUp(self):
-        self.directory = Path(tempfile.mkdtemp(prefix="homefree-release-only-"))
-        self.addCleanup(shutil.rmtree, self.directory, ignore_errors=True)
-        self.environment = {
-            **os.environ,
-            "XDG_CACHE_HOME": str(self.directory),
-            "GLIBC_TUNABLES": "glibc.rtld.optional_static_tls=16384",
-        }
-
-    def run_mode(self, mode, file):
-        return subprocess.run(
-            [RUNNER, mode, file], capture_output=True, text=True, timeout=60, env=self.environment
-        )
+        super().setUp()
+        self.environment["GLIBC_TUNABLES"] = "glibc.rtld.optional_static_tls=16384"
 
     def succeeds(self, mode, file):
-        result = self.run_mode(mode, file)
-        self.assertEqual((result.returncode, result.stdout, result.stderr), (0, "done\n", ""))
+        self.assertEqual(super().succeeds(RUNNER, mode, file), "done\n")
 
     def inspected(self, file):
-        result = subprocess.run(
-            [HOMEFREE, "inspect", "--adoption", "--json", file],
-            capture_output=True,
-            text=True,
-            timeout=60,
-        )
+        result = self.run_it(HOMEFREE, "inspect", "--adoption", "--json", file)
         (found,) = json.loads(result.stdout)["files"]
         return {finding["rule"]: finding["message"] for finding in found["findings"]}
 
@@ -77,7 +61,7 @@ class Refused(Case):
         self.succeeds("plain", REACHES)
 
     def test_an_inner_function_that_takes_a_block(self):
-        result = self.run_mode("foreign", REACHES)
+        result = self.run_it(RUNNER, "foreign", REACHES)
         self.assertEqual(result.returncode, 1)
         self.assertIn("hf_adopt_file: -95: ", result.stderr)
         self.assertIn("_mi_page", result.stderr)
