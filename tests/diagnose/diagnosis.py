@@ -1,5 +1,6 @@
 """Runs programs under `homefree run --diagnose` and reads what they recorded."""
 
+import argparse
 import json
 import os
 import subprocess
@@ -12,6 +13,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 from glibc import needs_names_of_modules  # noqa: E402, F401
 
 TIMEOUT = 120
+
+# What a program of tests is given: it adds the options of its own, and main() fills in the values.
+parser = argparse.ArgumentParser()
+parser.add_argument("--homefree", required=True, type=os.path.abspath)
+arguments = argparse.Namespace()
 
 
 class Diagnosis:
@@ -74,9 +80,25 @@ class Directories:
 
 
 class DiagnosisTest(unittest.TestCase):
-    """Gives a class of tests its directories."""
+    """Runs programs in diagnostics mode, and gives a class of tests its directories."""
 
     @classmethod
     def setUpClass(cls):
         cls.directories = Directories()
         cls.addClassCleanup(cls.directories.remove)
+
+    @classmethod
+    def diagnose(cls, *command, directory=None, **more):
+        """The report goes to a new directory, or to this one."""
+        return Diagnosis(
+            arguments.homefree, command, directory=directory or cls.directories.new(), **more
+        )
+
+
+def main(*, needs_names=False):
+    """Runs the program's tests. needs_names: they are skipped where stacks have no names of
+    modules."""
+    if needs_names:
+        needs_names_of_modules()
+    _, rest = parser.parse_known_args(namespace=arguments)
+    unittest.main(argv=[sys.argv[0], *rest], verbosity=2)

@@ -7,16 +7,12 @@ Usage: test_crossings.py --homefree COMMAND --modules DIRECTORY --rows FILE [uni
 Exit status 77 if the examples were not built.
 """
 
-import argparse
 import signal
 import sys
-import unittest
 from pathlib import Path
 
-from diagnosis import Diagnosis, DiagnosisTest, needs_names_of_modules
+from diagnosis import DiagnosisTest, arguments, main, parser
 
-parser = argparse.ArgumentParser()
-parser.add_argument("--homefree", required=True)
 parser.add_argument("--modules", required=True, type=Path)
 parser.add_argument("--rows", required=True)
 
@@ -58,7 +54,7 @@ class Crossings(DiagnosisTest):
             "private",
             row,
         ]
-        run = Diagnosis(arguments.homefree, command, directory=self.directories.new())
+        run = self.diagnose(*command)
         if run.status == 77:
             self.skipTest(run.errors)
         found = [f for f in run.report["findings"] if f["rule"] == "foreign-free"]
@@ -95,10 +91,11 @@ class Crossings(DiagnosisTest):
                 self.assertTrue(run.summary(), run.errors)
 
 
-if __name__ == "__main__":
-    arguments, rest = parser.parse_known_args()
+def setUpModule():
     if not list(arguments.modules.glob("crossings_private.*.so")):
         print("skipped: the examples were not built")
         sys.exit(77)
-    needs_names_of_modules()
-    unittest.main(argv=[sys.argv[0], *rest], verbosity=2)
+
+
+if __name__ == "__main__":
+    main(needs_names=True)

@@ -4,17 +4,12 @@ and its children write reports of their own.
 Usage: test_ends.py --homefree COMMAND --ends PROGRAM [unittest arguments]
 """
 
-import argparse
 import os
 import signal
 import subprocess
-import sys
-import unittest
 
-from diagnosis import Diagnosis, DiagnosisTest, needs_names_of_modules
+from diagnosis import DiagnosisTest, arguments, main, parser
 
-parser = argparse.ArgumentParser()
-parser.add_argument("--homefree", required=True)
 parser.add_argument("--ends", required=True, type=os.path.abspath)
 
 FILES_MAX = 1000  # HF_REPORT_PROCESSES_MAX
@@ -22,9 +17,7 @@ FILES_MAX = 1000  # HF_REPORT_PROCESSES_MAX
 
 class Ends(DiagnosisTest):
     def end(self, how, **more):
-        return Diagnosis(
-            arguments.homefree, [arguments.ends, how], directory=self.directories.new(), **more
-        )
+        return self.diagnose(arguments.ends, how, **more)
 
     def faults(self, run):
         return sum(f["count"] for f in run.report["findings"] if f["rule"] == "static-free")
@@ -110,7 +103,7 @@ class Ends(DiagnosisTest):
         if subprocess.run(mount, capture_output=True).returncode != 0:
             self.skipTest("cannot mount")
         try:
-            run = Diagnosis(arguments.homefree, [arguments.ends, "threads"], directory=directory)
+            run = self.diagnose(arguments.ends, "threads", directory=directory)
             self.assertEqual(run.status, 0, run.errors)
             self.assertIn("1 error", run.summary()[0])
         finally:
@@ -119,12 +112,10 @@ class Ends(DiagnosisTest):
     def test_a_directory_that_goes_away_costs_a_line(self):
         directory = self.directories.new()
         command = ["/bin/sh", "-c", f"rm -rf {directory}; exec {arguments.ends} exit"]
-        run = Diagnosis(arguments.homefree, command, directory=directory)
+        run = self.diagnose(*command, directory=directory)
         self.assertEqual(run.status, 0, run.errors)
         self.assertIn("1 error", run.summary()[-1])
 
 
 if __name__ == "__main__":
-    needs_names_of_modules()
-    arguments, rest = parser.parse_known_args()
-    unittest.main(argv=[sys.argv[0], *rest], verbosity=2)
+    main(needs_names=True)

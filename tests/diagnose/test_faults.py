@@ -4,16 +4,11 @@ functions that were called, and the program survives; in strict mode it ends wit
 Usage: test_faults.py --homefree COMMAND --faults PROGRAM… [unittest arguments]
 """
 
-import argparse
 import os
 import signal
-import sys
-import unittest
 
-from diagnosis import Diagnosis, DiagnosisTest, needs_names_of_modules
+from diagnosis import DiagnosisTest, arguments, main, parser
 
-parser = argparse.ArgumentParser()
-parser.add_argument("--homefree", required=True)
 parser.add_argument("--faults", required=True, nargs="+", type=os.path.abspath)
 
 NEW = "operator new(unsigned long)"
@@ -58,11 +53,6 @@ SIZES = {"double-free": 0, "overrun": 0, "overrun-by-one": 24, "interior-free": 
 
 
 class Faults(DiagnosisTest):
-    def diagnose(self, program, fault, **more):
-        return Diagnosis(
-            arguments.homefree, [program, fault], directory=self.directories.new(), **more
-        )
-
     def check_side(self, side, function, symbol):
         self.assertEqual(side["function"], function)
         if symbol is not None:
@@ -133,6 +123,4 @@ class Faults(DiagnosisTest):
 
 
 if __name__ == "__main__":
-    needs_names_of_modules()
-    arguments, rest = parser.parse_known_args()
-    unittest.main(argv=[sys.argv[0], *rest], verbosity=2)
+    main(needs_names=True)

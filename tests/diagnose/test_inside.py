@@ -3,20 +3,14 @@
 Usage: test_inside.py --homefree COMMAND --inside PROGRAM [unittest arguments]
 """
 
-import argparse
-import sys
-import unittest
+from diagnosis import DiagnosisTest, arguments, main, parser
 
-from diagnosis import Diagnosis, DiagnosisTest
-
-parser = argparse.ArgumentParser()
-parser.add_argument("--homefree", required=True)
 parser.add_argument("--inside", required=True)
 
 
 class Inside(DiagnosisTest):
     def test_every_one_is_found(self):
-        run = Diagnosis(arguments.homefree, [arguments.inside], directory=self.directories.new())
+        run = self.diagnose(arguments.inside)
         self.assertEqual(run.status, 0, run.errors)
         findings = run.report["findings"]
         self.assertEqual({one["rule"] for one in findings}, {"interior-free"})
@@ -24,5 +18,4 @@ class Inside(DiagnosisTest):
 
 
 if __name__ == "__main__":
-    arguments, rest = parser.parse_known_args()
-    unittest.main(argv=[sys.argv[0], *rest])
+    main()

@@ -3,27 +3,16 @@
 Usage: test_part.py --homefree COMMAND --part PROGRAM [unittest arguments]
 """
 
-import argparse
 import subprocess
-import sys
-import unittest
 
-from diagnosis import TIMEOUT, Diagnosis, Directories, needs_names_of_modules
+from diagnosis import TIMEOUT, DiagnosisTest, arguments, main, parser
 
-parser = argparse.ArgumentParser()
-parser.add_argument("--homefree", required=True)
 parser.add_argument("--part", required=True)
 
 
-class Part(unittest.TestCase):
-    def setUp(self):
-        self.directories = Directories()
-        self.addCleanup(self.directories.remove)
-
+class Part(DiagnosisTest):
     def diagnose(self, word, mode):
-        return Diagnosis(
-            arguments.homefree, [arguments.part, word], mode=mode, directory=self.directories.new()
-        )
+        return super().diagnose(arguments.part, word, mode=mode)
 
     def test_diagnosed_process(self):
         run = self.diagnose("diagnosed", "report")
@@ -42,6 +31,4 @@ class Part(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    needs_names_of_modules()
-    arguments, rest = parser.parse_known_args()
-    unittest.main(argv=[sys.argv[0], *rest])
+    main(needs_names=True)

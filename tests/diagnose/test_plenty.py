@@ -6,19 +6,15 @@ Usage: test_plenty.py --homefree COMMAND --plenty PROGRAM --old-kernel PROGRAM -
        --plugin MODULE [unittest arguments]
 """
 
-import argparse
 import os
 import resource
 import shutil
 import signal
-import sys
 import tempfile
-import unittest
 
-from diagnosis import Diagnosis, DiagnosisTest, needs_names_of_modules
+from diagnosis import DiagnosisTest, arguments, main, parser
 
-parser = argparse.ArgumentParser()
-for option in ("--homefree", "--plenty", "--old-kernel", "--crossings", "--plugin"):
+for option in ("--plenty", "--old-kernel", "--crossings", "--plugin"):
     parser.add_argument(option, required=True, type=os.path.abspath)
 
 WAYS = 120
@@ -28,8 +24,7 @@ MODULES = 400
 
 class Plenty(DiagnosisTest):
     def run_it(self, what, before=(), **more):
-        command = [*before, arguments.plenty, what]
-        run = Diagnosis(arguments.homefree, command, directory=self.directories.new(), **more)
+        run = self.diagnose(*before, arguments.plenty, what, **more)
         if run.status == 77:
             self.skipTest("the kernel has no seccomp filters")
         return run
@@ -98,10 +93,7 @@ class ManyObjects(DiagnosisTest):
             for path in modules:
                 shutil.copy(arguments.plugin, path)
             environment = {**os.environ, "MODULES": ":".join(modules)}
-            command = [arguments.crossings, "many"]
-            run = Diagnosis(
-                arguments.homefree, command, directory=self.directories.new(), env=environment
-            )
+            run = self.diagnose(arguments.crossings, "many", env=environment)
             self.assertEqual((run.status, run.output), (0, "survived\n"), run.errors)
             (process,) = run.report["processes"]
             self.assertEqual(process["dropped"], 0)
@@ -109,6 +101,4 @@ class ManyObjects(DiagnosisTest):
 
 
 if __name__ == "__main__":
-    needs_names_of_modules()
-    arguments, rest = parser.parse_known_args()
-    unittest.main(argv=[sys.argv[0], *rest], verbosity=2)
+    main(needs_names=True)

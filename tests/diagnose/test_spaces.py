@@ -3,27 +3,18 @@
 Usage: test_spaces.py --homefree COMMAND --spaces PROGRAM --double DIRECTORY [unittest arguments]
 """
 
-import argparse
 import os
-import sys
-import unittest
 
-from diagnosis import Diagnosis, DiagnosisTest
+from diagnosis import DiagnosisTest, arguments, main, parser
 
-parser = argparse.ArgumentParser()
-parser.add_argument("--homefree", required=True)
 parser.add_argument("--spaces", required=True)
 parser.add_argument("--double", required=True)
 
 
 class Spaces(DiagnosisTest):
     def diagnose(self, what):
-        run = Diagnosis(
-            arguments.homefree,
-            [arguments.spaces, what],
-            directory=self.directories.new(),
-            env={**os.environ, "LD_LIBRARY_PATH": arguments.double},
-        )
+        environment = {**os.environ, "LD_LIBRARY_PATH": arguments.double}
+        run = super().diagnose(arguments.spaces, what, env=environment)
         self.assertEqual(run.status, 0, run.errors)
         return run.report["findings"]
 
@@ -45,5 +36,4 @@ class Spaces(DiagnosisTest):
 
 
 if __name__ == "__main__":
-    arguments, rest = parser.parse_known_args()
-    unittest.main(argv=[sys.argv[0], *rest])
+    main()

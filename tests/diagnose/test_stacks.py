@@ -5,21 +5,16 @@ hostile reports do no harm.
 Usage: test_stacks.py --homefree COMMAND --stacks PROGRAM… [unittest arguments]
 """
 
-import argparse
 import os
 import random
 import shutil
 import struct
 import subprocess
-import sys
-import unittest
 from pathlib import Path
 
-from diagnosis import TIMEOUT, Diagnosis, DiagnosisTest, needs_names_of_modules
+from diagnosis import TIMEOUT, DiagnosisTest, arguments, main, parser
 
-parser = argparse.ArgumentParser()
-parser.add_argument("--homefree", required=True)
-parser.add_argument("--stacks", required=True, nargs="+", type=os.path.abspath)
+parser.add_argument("--stacks", required=True, nargs="+", type=os.path.realpath)
 
 STACK_MAX = 48
 CHUNK = 16384
@@ -32,11 +27,6 @@ def names(side):
 
 
 class Stacks(DiagnosisTest):
-    def diagnose(self, program, crossing, **more):
-        return Diagnosis(
-            arguments.homefree, [program, crossing], directory=self.directories.new(), **more
-        )
-
     def finding(self, run):
         self.assertEqual((run.status, run.output), (0, "survived\n"), run.errors)
         (finding,) = run.report["findings"]
@@ -204,7 +194,7 @@ class EarlierReports(DiagnosisTest):
     def setUpClass(cls):
         super().setUpClass()
         cls.program = arguments.stacks[0]
-        run = Diagnosis(arguments.homefree, [cls.program, "once"], directory=cls.directories.new())
+        run = cls.diagnose(cls.program, "once")
         (cls.file,) = run.directory.glob("*.hfreport")
 
     def run_with(self, path):
@@ -252,12 +242,8 @@ class EarlierReports(DiagnosisTest):
 
     def test_children_do_not_repeat_the_line(self):
         path = self.path(b"nonsense")
-        run = Diagnosis(
-            arguments.homefree,
-            ["sh", "-c", '"$0" once; "$0" fork', self.program],
-            directory=self.directories.new(),
-            options=["--sites", path],
-        )
+        command = ["sh", "-c", '"$0" once; "$0" fork', self.program]
+        run = self.diagnose(*command, options=["--sites", path])
         self.assertEqual(run.output, "survived\nsurvived\n")
         self.assertEqual(run.errors.count(str(path)), 1, run.errors)
 
@@ -287,15 +273,9 @@ class EarlierReports(DiagnosisTest):
         os.mkfifo(directory / "4-0.hfreport")
         (directory / "index").write_bytes(b"+")
         self.assertEqual(self.run_with(directory), [])
-        run = Diagnosis(
-            arguments.homefree, [self.program, "once"], directory=self.directories.new(),
-            options=["--sites", directory],
-        )  # fmt: skip
+        run = self.diagnose(self.program, "once", options=["--sites", directory])
         self.assertNotEqual(run.report["findings"][0]["allocated"]["stack"], [])
 
 
 if __name__ == "__main__":
-    needs_names_of_modules()
-    arguments, rest = parser.parse_known_args()
-    arguments.stacks = [os.path.realpath(program) for program in arguments.stacks]
-    unittest.main(argv=[sys.argv[0], *rest], verbosity=2)
+    main(needs_names=True)

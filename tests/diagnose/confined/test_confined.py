@@ -4,19 +4,15 @@ homefree, and its report is complete. A system that refuses advice about memory 
 Usage: test_confined.py --homefree COMMAND --library FILE --confined PROGRAM [unittest arguments]
 """
 
-import argparse
 import os
 import signal
 import subprocess
 import sys
-import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from diagnosis import TIMEOUT, Diagnosis, DiagnosisTest, needs_names_of_modules  # noqa: E402
+from diagnosis import TIMEOUT, DiagnosisTest, arguments, main, parser  # noqa: E402
 
-parser = argparse.ArgumentParser()
-parser.add_argument("--homefree", required=True)
 parser.add_argument("--library", required=True, type=os.path.abspath)
 parser.add_argument("--confined", required=True, type=os.path.abspath)
 
@@ -59,15 +55,13 @@ class Confined(DiagnosisTest):
     def test_run(self):
         self.ends(arguments.homefree, "run", "--")
 
-    def diagnose(self, case, way, options=(), **more):
-        command = [arguments.confined, case, way]
-        directory = self.directories.new()
-        return Diagnosis(arguments.homefree, command, directory=directory, options=options, **more)
+    def diagnose(self, *words, **more):
+        return super().diagnose(arguments.confined, *words, **more)
 
     def check_report(self, case, way, status):
         """Also with guarded samples, and leaks, which cannot be looked for any more."""
         for options in ([], ["--sample", "1"], ["--leaks"]):
-            run = self.diagnose(case, way, options)
+            run = self.diagnose(case, way, options=options)
             self.assertEqual(run.status, status, run.errors)
             (finding,) = run.report["findings"]
             self.assertEqual((finding["rule"], finding["count"]), ("new-free", 1))
@@ -104,22 +98,18 @@ class Refused(DiagnosisTest):
 
     def test_advice_about_the_report(self):
         for mode in ("count", "report"):
-            directory = self.directories.new()
-            run = Diagnosis(
-                arguments.homefree,
-                [arguments.confined, "refuse-madvise", arguments.confined, "allocate", "never"],
-                mode=mode,
-                directory=directory,
-            )
+            program = arguments.confined
+            run = self.diagnose(program, "refuse-madvise", program, "allocate", "never", mode=mode)
             self.assertEqual(run.status, 0, run.errors)
             self.assertNotIn("cannot", run.errors)
             self.assertEqual(len(run.report["processes"]), 2)
 
 
-if __name__ == "__main__":
-    needs_names_of_modules()
-    arguments, rest = parser.parse_known_args()
+def setUpModule():
     if status_of(arguments.confined, "leaves", "prctl") == 77:
         print("seccomp is not allowed here", file=sys.stderr)
         sys.exit(77)
-    unittest.main(argv=[sys.argv[0], *rest], verbosity=2)
+
+
+if __name__ == "__main__":
+    main(needs_names=True)

@@ -5,19 +5,15 @@ Usage: test_corpus.py --homefree COMMAND --host PROGRAM --guests MODULE… --lin
        [unittest arguments]
 """
 
-import argparse
 import os
 import signal
 import subprocess
 import sys
-import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from diagnosis import TIMEOUT, Diagnosis, Directories, needs_names_of_modules  # noqa: E402
+from diagnosis import TIMEOUT, DiagnosisTest, arguments, main, parser  # noqa: E402
 
-parser = argparse.ArgumentParser()
-parser.add_argument("--homefree", required=True)
 parser.add_argument("--host", required=True, type=os.path.abspath)
 parser.add_argument("--guests", required=True, nargs="+", type=Path)
 parser.add_argument("--linked", nargs="*", default=[], type=os.path.abspath)
@@ -29,11 +25,10 @@ ARRAY = "operator delete[](void*)"
 TUNABLES = {"GLIBC_TUNABLES": "glibc.rtld.optional_static_tls=16384"}
 
 
-class Corpus(unittest.TestCase):
+class Corpus(DiagnosisTest):
     @classmethod
     def setUpClass(cls):
-        cls.directories = Directories()
-        cls.addClassCleanup(cls.directories.remove)
+        super().setUpClass()
         cls.guests = {path.stem: path.resolve() for path in arguments.guests}
 
     def guest(self, name):
@@ -45,8 +40,7 @@ class Corpus(unittest.TestCase):
 
     def diagnose(self, *words, **environment):
         env = {**os.environ, **TUNABLES, **environment}
-        command = [arguments.host, *words]
-        run = Diagnosis(arguments.homefree, command, directory=self.directories.new(), env=env)
+        run = super().diagnose(arguments.host, *words, env=env)
         self.assertNotEqual(run.status, 77, run.errors)
         return run
 
@@ -165,7 +159,7 @@ class Corpus(unittest.TestCase):
                 plain = self.plain(program)
                 self.assertEqual(plain, (0, "survived\n"))
                 self.assertEqual(self.plain(arguments.homefree, "run", "--", program), plain)
-                run = Diagnosis(arguments.homefree, [program], directory=self.directories.new())
+                run = self.diagnose(program)
                 self.survives(run)
                 self.assertEqual(run.report["findings"], [])
 
@@ -235,6 +229,4 @@ class Corpus(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    needs_names_of_modules()
-    arguments, rest = parser.parse_known_args()
-    unittest.main(argv=[sys.argv[0], *rest], verbosity=2)
+    main(needs_names=True)

@@ -4,7 +4,6 @@ diagnostics mode finds nothing.
 Usage: test_correct.py --homefree COMMAND --programs PROGRAM... [unittest arguments]
 """
 
-import argparse
 import os
 import random
 import resource
@@ -12,14 +11,11 @@ import signal
 import socket
 import subprocess
 import sys
-import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from diagnosis import TIMEOUT, Diagnosis, DiagnosisTest  # noqa: E402
+from diagnosis import TIMEOUT, DiagnosisTest, arguments, main, parser  # noqa: E402
 
-parser = argparse.ArgumentParser()
-parser.add_argument("--homefree", required=True)
 parser.add_argument("--programs", nargs="+", required=True)
 
 MIB = 1 << 20
@@ -38,7 +34,7 @@ class Correct(DiagnosisTest):
         program = self.program(name)
         plain = self.plain(program)
         self.assertEqual(self.plain(arguments.homefree, "run", "--", program), plain)
-        run = Diagnosis(arguments.homefree, [program], directory=self.directories.new())
+        run = self.diagnose(program)
         self.assertEqual((run.status, run.output), plain, run.errors)
         self.assertEqual(run.report["findings"], [])
         return run
@@ -70,7 +66,7 @@ class Correct(DiagnosisTest):
 
     def test_report_that_is_cut_short(self):
         program, directory = self.program("shortened"), self.directories.new()
-        run = Diagnosis(arguments.homefree, [program, directory], directory=directory)
+        run = self.diagnose(program, directory, directory=directory)
         self.assertEqual((run.status, run.output), self.plain(program), run.errors)
         self.assertIn("another process cut the report's file short", run.errors)
         self.assertEqual(len(run.summary()), 1)
@@ -79,7 +75,7 @@ class Correct(DiagnosisTest):
         """bash has a getenv() and a setenv() of its own, which are not libc's."""
         script = "x=$(/bin/bash -c 'echo one; :' 2>&1; :); echo \"$x\"; exit 6"
         command = ["/bin/bash", "-c", script]
-        run = Diagnosis(arguments.homefree, command, directory=self.directories.new())
+        run = self.diagnose(*command)
         self.assertEqual((run.status, run.output), self.plain(*command), run.errors)
         self.assertEqual(len(run.summary()), 1, run.errors)
 
@@ -88,18 +84,16 @@ class Correct(DiagnosisTest):
         file = Path(self.directories.new())
         for script in (f"exec /bin/bash -c ': x; :' 2>{file}", f"exec 2>{file}; :"):
             command = ["/bin/bash", "-c", script]
-            run = Diagnosis(arguments.homefree, command, directory=self.directories.new())
+            run = self.diagnose(*command)
             self.assertEqual((run.status, file.read_text()), (0, ""))
         script = f"{self.program('dispositions')} >{file} 2>&1; :"  # ends by a signal
-        run = Diagnosis(
-            arguments.homefree, ["/bin/bash", "-c", script], directory=self.directories.new()
-        )
+        run = self.diagnose("/bin/bash", "-c", script)
         self.assertEqual(file.read_text(), self.plain(self.program("dispositions"))[1])
 
     def test_child_of_a_system_call(self):
         self.same("raw-fork")
         program = self.program("raw-fork")
-        run = Diagnosis(arguments.homefree, [program, "fault"], directory=self.directories.new())
+        run = self.diagnose(program, "fault")
         self.assertEqual((run.status, run.output), (0, "3\n"), run.errors)
         (finding,) = run.report["findings"]
         self.assertEqual((finding["rule"], finding["count"]), ("static-free", 1))
@@ -110,7 +104,7 @@ class Correct(DiagnosisTest):
     def test_threads_that_are_to_be_cancelled(self):
         self.assertEqual(self.same("cancelled").output, "all right\n")
         program = self.program("cancelled")
-        run = Diagnosis(arguments.homefree, [program, "fault"], directory=self.directories.new())
+        run = self.diagnose(program, "fault")
         self.assertEqual((run.status, run.output), (0, "all right\n"), run.errors)
         (finding,) = run.report["findings"]
         self.assertEqual((finding["rule"], finding["count"]), ("static-free", 1))
@@ -197,10 +191,8 @@ class Correct(DiagnosisTest):
                 resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
 
             with self.subTest(limit=limit):
-                command = [self.program("own-operators")]
-                run = Diagnosis(
-                    arguments.homefree, command, directory=directory, preexec_fn=prepare
-                )
+                program = self.program("own-operators")
+                run = self.diagnose(program, directory=directory, preexec_fn=prepare)
                 self.assertEqual(run.status, 0, run.errors)
                 if limit < MIB:
                     self.assertIn("cannot write a report", run.errors)
@@ -213,12 +205,11 @@ class Correct(DiagnosisTest):
         victim = Path(self.directories.new())
         victim.write_bytes(bytes(64 * MIB))
         script = f"for f in {directory}/$$-*.hfreport; do rm $f; ln -s {victim} $f; done; exit 0"
-        run = Diagnosis(arguments.homefree, ["/bin/bash", "-c", script], directory=directory)
+        run = self.diagnose("/bin/bash", "-c", script, directory=directory)
         self.assertEqual(run.status, 0, run.errors)
         self.assertTrue(any(path.is_symlink() for path in Path(directory).iterdir()))
         self.assertEqual(victim.stat().st_size, 64 * MIB)
 
 
 if __name__ == "__main__":
-    arguments, rest = parser.parse_known_args()
-    unittest.main(argv=[sys.argv[0], *rest], verbosity=2)
+    main()

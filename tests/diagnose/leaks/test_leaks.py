@@ -4,18 +4,14 @@ one that freed others; what anything still points to is none. Correct programs h
 Usage: test_leaks.py --homefree COMMAND --leaks PROGRAM [unittest arguments]
 """
 
-import argparse
 import shutil
 import subprocess
 import sys
-import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from diagnosis import TIMEOUT, Diagnosis, Directories, needs_names_of_modules  # noqa: E402
+from diagnosis import TIMEOUT, DiagnosisTest, arguments, main, parser  # noqa: E402
 
-parser = argparse.ArgumentParser()
-parser.add_argument("--homefree", required=True)
 parser.add_argument("--leaks", required=True)
 
 PROGRAMS = [
@@ -27,15 +23,9 @@ PROGRAMS = [
 ]
 
 
-class Leaks(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.directories = Directories()
-        cls.addClassCleanup(cls.directories.remove)
-
+class Leaks(DiagnosisTest):
     def diagnose(self, *command, options=("--leaks",), **more):
-        directory = self.directories.new()
-        return Diagnosis(arguments.homefree, command, directory=directory, options=options, **more)
+        return super().diagnose(*command, options=options, **more)
 
     def test_lost_blocks_are_found(self):
         for options in (["--leaks"], ["--leaks", "--sample", "1"]):
@@ -87,6 +77,4 @@ class Leaks(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    needs_names_of_modules()
-    arguments, rest = parser.parse_known_args()
-    unittest.main(argv=[sys.argv[0], *rest], verbosity=2)
+    main(needs_names=True)

@@ -3,32 +3,23 @@
 Usage: test_marks.py --homefree COMMAND --program FILE --plugins FILE... [unittest arguments]
 """
 
-import argparse
 import os
 import sys
-import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from diagnosis import Diagnosis, Directories, needs_names_of_modules  # noqa: E402
+from diagnosis import DiagnosisTest, arguments, main, parser  # noqa: E402
 
-parser = argparse.ArgumentParser()
-parser.add_argument("--homefree", required=True)
 parser.add_argument("--program", required=True)
 parser.add_argument("--plugins", nargs="+", required=True)
 
 
-class Marks(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.directories = Directories()
-        cls.addClassCleanup(cls.directories.remove)
-
+class Marks(DiagnosisTest):
     def run_case(self, name, *more, mode="report", **variables):
-        run = Diagnosis(
-            arguments.homefree,
-            [arguments.program, name, *more],
-            directory=self.directories.new(),
+        run = self.diagnose(
+            arguments.program,
+            name,
+            *more,
             mode=mode,
             options=["--sample", "0"],  # guarded samples have no footers
             env={**os.environ, **variables},
@@ -103,6 +94,4 @@ class Marks(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    needs_names_of_modules()
-    arguments, rest = parser.parse_known_args()
-    unittest.main(argv=[sys.argv[0], *rest], verbosity=2)
+    main(needs_names=True)

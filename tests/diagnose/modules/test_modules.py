@@ -6,21 +6,18 @@ Usage: test_modules.py --homefree COMMAND --diagnose LIBRARY --program PROGRAM
        --new-handler PROGRAM --modules MODULE... [unittest arguments]
 """
 
-import argparse
 import json
 import os
 import signal
 import subprocess
 import sys
-import unittest
 from itertools import product
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from diagnosis import TIMEOUT, Diagnosis, DiagnosisTest, needs_names_of_modules  # noqa: E402
+from diagnosis import TIMEOUT, DiagnosisTest, arguments, main, parser  # noqa: E402
 
-parser = argparse.ArgumentParser()
-for option in ("--homefree", "--diagnose", "--program", "--new-handler"):
+for option in ("--diagnose", "--program", "--new-handler"):
     parser.add_argument(option, required=True, type=os.path.abspath)
 parser.add_argument("--modules", required=True, nargs="+", type=os.path.abspath)
 
@@ -53,14 +50,7 @@ class ModulesTest(DiagnosisTest):
 
     def cross(self, case, *modules, status=0, output="survived\n", options=()):
         environment = {**os.environ, "MODULES": ":".join(map(self.module, modules))}
-        command = [arguments.program, case]
-        run = Diagnosis(
-            arguments.homefree,
-            command,
-            directory=self.directories.new(),
-            options=options,
-            env=environment,
-        )
+        run = self.diagnose(arguments.program, case, options=options, env=environment)
         self.assertEqual((run.status, run.output), (status, output), run.errors)
         return run
 
@@ -197,12 +187,8 @@ class Ends(ModulesTest):
         self.assertIn("fatal: out of memory in _Znwm, and no C++ runtime is loaded", run.errors)
 
     def test_new_handler(self):
-        run = Diagnosis(
-            arguments.homefree,
-            [arguments.new_handler],
-            directory=self.directories.new(),
-            env={**os.environ, "HOMEFREE_CONF": "region:268435456"},
-        )
+        environment = {**os.environ, "HOMEFREE_CONF": "region:268435456"}
+        run = self.diagnose(arguments.new_handler, env=environment)
         self.assertEqual((run.status, run.output), (0, "1\n"), run.errors)
         self.assertEqual(run.report["findings"], [])
 
@@ -253,6 +239,4 @@ class WithoutTheCommand(ModulesTest):
 
 
 if __name__ == "__main__":
-    needs_names_of_modules()
-    arguments, rest = parser.parse_known_args()
-    unittest.main(argv=[sys.argv[0], *rest], verbosity=2)
+    main(needs_names=True)

@@ -4,32 +4,22 @@ those whose owner was unloaded are kept, with a finding that names the object.
 Usage: test_owners.py --homefree COMMAND --owners PROGRAM --plugin FILE [unittest arguments]
 """
 
-import argparse
 import ctypes.util
 import os
 import signal
 import sys
-import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from diagnosis import Diagnosis, Directories, needs_names_of_modules  # noqa: E402
+from diagnosis import DiagnosisTest, arguments, main, parser  # noqa: E402
 
-parser = argparse.ArgumentParser()
-parser.add_argument("--homefree", required=True)
 parser.add_argument("--owners", required=True, type=os.path.abspath)
 parser.add_argument("--plugin", required=True, type=os.path.abspath)
 
 
-class Owners(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.directories = Directories()
-        cls.addClassCleanup(cls.directories.remove)
-
+class Owners(DiagnosisTest):
     def diagnose(self, *command, **more):
-        command = [arguments.owners, *command]
-        return Diagnosis(arguments.homefree, command, directory=self.directories.new(), **more)
+        return super().diagnose(arguments.owners, *command, **more)
 
     def test_blocks_that_are_sent_home_are_counted(self):
         library = ctypes.util.find_library("mimalloc")
@@ -64,6 +54,4 @@ class Owners(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    needs_names_of_modules()
-    arguments, rest = parser.parse_known_args()
-    unittest.main(argv=[sys.argv[0], *rest], verbosity=2)
+    main(needs_names=True)

@@ -4,17 +4,12 @@ diagnostics mode an exception says what to do. Under every CPython of this machi
 Usage: test_block.py --homefree COMMAND --library FILE --package DIRECTORY [unittest arguments]
 """
 
-import argparse
 import os
 import subprocess
-import sys
-import unittest
 
 import pythons
-from diagnosis import TIMEOUT, Directories, needs_names_of_modules
+from diagnosis import TIMEOUT, DiagnosisTest, arguments, main, parser
 
-parser = argparse.ArgumentParser()
-parser.add_argument("--homefree", required=True)
 parser.add_argument("--library", required=True, type=os.path.abspath)
 parser.add_argument("--package", required=True, type=os.path.abspath)
 
@@ -128,12 +123,7 @@ print("done")
 """
 
 
-class Block(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.directories = Directories()
-        cls.addClassCleanup(cls.directories.remove)
-
+class Block(DiagnosisTest):
     def diagnose(self, code, **more):
         def run(path, version, directory):
             allocator = "mimalloc" if version.free_threaded else "pymalloc"
@@ -172,6 +162,4 @@ class Block(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    needs_names_of_modules()
-    arguments, rest = parser.parse_known_args()
-    unittest.main(argv=[sys.argv[0], *rest])
+    main(needs_names=True)

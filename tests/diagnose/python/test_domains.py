@@ -4,17 +4,12 @@ found with its places, and the process goes on. Under every CPython of this mach
 Usage: test_domains.py --homefree COMMAND --library FILE [unittest arguments]
 """
 
-import argparse
 import os
 import signal
-import sys
-import unittest
 
 import pythons
-from diagnosis import Directories, needs_names_of_modules
+from diagnosis import DiagnosisTest, arguments, main, parser
 
-parser = argparse.ArgumentParser()
-parser.add_argument("--homefree", required=True)
 parser.add_argument("--library", required=True, type=os.path.abspath)
 
 SMALL, LARGE = 40, 5000
@@ -80,11 +75,10 @@ def functions(family, verb):
     return FAMILIES[family] + verb if family != "plain" else verb.lower()
 
 
-class Domains(unittest.TestCase):
+class Domains(DiagnosisTest):
     @classmethod
     def setUpClass(cls):
-        cls.directories = Directories()
-        cls.addClassCleanup(cls.directories.remove)
+        super().setUpClass()
         cls.pythons = pythons.pythons()
 
     def diagnose(self, code, **more):
@@ -259,6 +253,4 @@ print("done")
 
 
 if __name__ == "__main__":
-    needs_names_of_modules()
-    arguments, rest = parser.parse_known_args()
-    unittest.main(argv=[sys.argv[0], *rest])
+    main(needs_names=True)

@@ -7,20 +7,15 @@ Usage: test_frames.py --homefree COMMAND --library FILE --lines FILE --source DI
                       [unittest arguments]
 """
 
-import argparse
 import json
 import os
 import subprocess
-import sys
 import tempfile
-import unittest
 from pathlib import Path
 
 import pythons
-from diagnosis import Directories, needs_names_of_modules
+from diagnosis import DiagnosisTest, arguments, main, parser
 
-parser = argparse.ArgumentParser()
-parser.add_argument("--homefree", required=True)
 parser.add_argument("--library", required=True, type=os.path.abspath)
 parser.add_argument("--lines", required=True, type=os.path.abspath)
 parser.add_argument("--source", required=True, type=Path)
@@ -85,12 +80,7 @@ CROSSED = {
 }
 
 
-class Frames(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.directories = Directories()
-        cls.addClassCleanup(cls.directories.remove)
-
+class Frames(DiagnosisTest):
     def lines(self, side):
         return [
             (os.path.basename(line["file"]), line["function"].rpartition(".")[2], line["line"])
@@ -213,6 +203,4 @@ class Frames(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    needs_names_of_modules()
-    arguments, rest = parser.parse_known_args()
-    unittest.main(argv=[sys.argv[0], *rest])
+    main(needs_names=True)

@@ -7,18 +7,14 @@ Usage: test_interpreters.py --homefree COMMAND --library FILE --package DIRECTOR
 [unittest arguments]
 """
 
-import argparse
 import os
 import signal
-import sys
 import unittest
 from pathlib import Path
 
 import pythons
-from diagnosis import Diagnosis, Directories, needs_names_of_modules
+from diagnosis import Diagnosis, DiagnosisTest, arguments, main, parser
 
-parser = argparse.ArgumentParser()
-parser.add_argument("--homefree", required=True)
 parser.add_argument("--library", required=True, type=os.path.abspath)
 parser.add_argument("--package", required=True, type=os.path.abspath)
 
@@ -64,12 +60,7 @@ HAVE = [one for one in pythons.pythons((3, 12)) if not one[1].free_threaded]
 
 
 @unittest.skipUnless(HAVE, "no CPython with a GIL, 3.12 or newer")
-class Interpreters(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.directories = Directories()
-        cls.addClassCleanup(cls.directories.remove)
-
+class Interpreters(DiagnosisTest):
     def each(self, check, what, *options):
         """Calls check(diagnosis) for each CPython."""
         for path, version in HAVE:
@@ -131,6 +122,4 @@ class Interpreters(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    needs_names_of_modules()
-    arguments, rest = parser.parse_known_args()
-    unittest.main(argv=[sys.argv[0], *rest])
+    main(needs_names=True)

@@ -4,17 +4,13 @@ interpreter frees is found.
 Usage: test_late.py --homefree COMMAND --late PROGRAM [unittest arguments]
 """
 
-import argparse
 import os
 import subprocess
-import sys
 import unittest
 
 import pythons
-from diagnosis import Diagnosis, Directories
+from diagnosis import Diagnosis, DiagnosisTest, arguments, main, parser
 
-parser = argparse.ArgumentParser()
-parser.add_argument("--homefree", required=True)
 parser.add_argument("--late", required=True, type=os.path.abspath)
 
 WHERE = (
@@ -34,11 +30,10 @@ def libraries():
     return found
 
 
-class Late(unittest.TestCase):
+class Late(DiagnosisTest):
     @classmethod
     def setUpClass(cls):
-        cls.directories = Directories()
-        cls.addClassCleanup(cls.directories.remove)
+        super().setUpClass()
         cls.libraries = libraries()
         if not cls.libraries:
             raise unittest.SkipTest("no CPython here has a shared library")
@@ -98,5 +93,4 @@ class Late(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    arguments, rest = parser.parse_known_args()
-    unittest.main(argv=[sys.argv[0], *rest])
+    main()

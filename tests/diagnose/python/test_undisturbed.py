@@ -5,16 +5,12 @@ Usage: test_undisturbed.py --homefree COMMAND --library FILE --package DIRECTORY
 [unittest arguments]
 """
 
-import argparse
 import os
-import sys
 import unittest
 
 import pythons
-from diagnosis import Directories
+from diagnosis import Directories, arguments, main, parser
 
-parser = argparse.ArgumentParser()
-parser.add_argument("--homefree", required=True)
 parser.add_argument("--library", required=True, type=os.path.abspath)
 parser.add_argument("--package", required=True, type=os.path.abspath)
 
@@ -124,5 +120,4 @@ class Undisturbed(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    arguments, rest = parser.parse_known_args()
-    unittest.main(argv=[sys.argv[0], *rest])
+    main()

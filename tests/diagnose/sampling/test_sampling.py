@@ -6,21 +6,17 @@ Usage: test_sampling.py --homefree COMMAND --accesses PROGRAM --busy PROGRAM --g
                         [unittest arguments]
 """
 
-import argparse
 import os
 import resource
 import shutil
 import signal
 import subprocess
 import sys
-import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from diagnosis import TIMEOUT, Diagnosis, Directories, needs_names_of_modules  # noqa: E402
+from diagnosis import TIMEOUT, DiagnosisTest, arguments, main, parser  # noqa: E402
 
-parser = argparse.ArgumentParser()
-parser.add_argument("--homefree", required=True)
 parser.add_argument("--accesses", required=True)
 parser.add_argument("--busy", required=True)
 parser.add_argument("--grow", required=True, type=os.path.abspath)
@@ -57,16 +53,10 @@ PROGRAMS = [
 ]
 
 
-class Sampling(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.directories = Directories()
-        cls.addClassCleanup(cls.directories.remove)
-
+class Sampling(DiagnosisTest):
     def diagnose(self, *command, sample="1", options=(), **more):
         options = ["--sample", sample, *options]
-        directory = self.directories.new()
-        return Diagnosis(arguments.homefree, command, directory=directory, options=options, **more)
+        return super().diagnose(*command, options=options, **more)
 
     def test_wrong_accesses_are_found_where_they_happen(self):
         for name, (printed, rule, count, freer, (function, symbol)) in ACCESSES.items():
@@ -204,6 +194,4 @@ class Sampling(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    needs_names_of_modules()
-    arguments, rest = parser.parse_known_args()
-    unittest.main(argv=[sys.argv[0], *rest], verbosity=2)
+    main(needs_names=True)

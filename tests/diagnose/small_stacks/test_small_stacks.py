@@ -5,18 +5,14 @@ Usage: test_small_stacks.py --homefree COMMAND --library FILE --coroutines PROGR
                             --overflows PROGRAM --unended PROGRAM [unittest arguments]
 """
 
-import argparse
 import os
 import subprocess
 import sys
-import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from diagnosis import TIMEOUT, Diagnosis, DiagnosisTest, needs_names_of_modules  # noqa: E402
+from diagnosis import TIMEOUT, DiagnosisTest, arguments, main, parser  # noqa: E402
 
-parser = argparse.ArgumentParser()
-parser.add_argument("--homefree", required=True)
 parser.add_argument("--library", required=True, type=os.path.abspath)
 parser.add_argument("--coroutines", required=True, type=os.path.abspath)
 parser.add_argument("--overflows", required=True, type=os.path.abspath)
@@ -49,11 +45,7 @@ class Coroutines(DiagnosisTest):
     def test_diagnosed(self):
         for case in ("correct", "faulty"):
             for mode, options in (("count", []), ("report", []), ("report", ["--sample", "1"])):
-                directory = self.directories.new()
-                command = [arguments.coroutines, case]
-                run = Diagnosis(
-                    arguments.homefree, command, mode=mode, directory=directory, options=options
-                )
+                run = self.diagnose(arguments.coroutines, case, mode=mode, options=options)
                 self.assertEqual(run.status, 0, run.errors)
                 self.check(run.output, DIAGNOSE)
 
@@ -69,14 +61,7 @@ class Overflows(DiagnosisTest):
 
     def test_diagnosed(self):
         for mode, options in (("count", []), ("report", []), ("report", ["--sample", "1"])):
-            directory = self.directories.new()
-            run = Diagnosis(
-                arguments.homefree,
-                [arguments.overflows],
-                mode=mode,
-                directory=directory,
-                options=options,
-            )
+            run = self.diagnose(arguments.overflows, mode=mode, options=options)
             self.assertEqual((run.status, run.output), (0, "survived\n"), run.errors)
             self.assertEqual(run.report["processes"][0]["dropped"], 0)
             if mode == "report":
@@ -87,12 +72,7 @@ class Unended(DiagnosisTest):
     def test_walks_end_with_the_stack(self):
         for case in ("blocked", "handled"):
             for sample in ("0", "1"):
-                run = Diagnosis(
-                    arguments.homefree,
-                    [arguments.unended, case],
-                    directory=self.directories.new(),
-                    options=["--sample", sample],
-                )
+                run = self.diagnose(arguments.unended, case, options=["--sample", sample])
                 self.assertEqual((run.status, run.output), (0, "survived\n"), run.errors)
                 (finding,) = run.report["findings"]
                 self.assertEqual(finding["freed"]["symbol"], "run")
@@ -100,6 +80,4 @@ class Unended(DiagnosisTest):
 
 
 if __name__ == "__main__":
-    needs_names_of_modules()
-    arguments, rest = parser.parse_known_args()
-    unittest.main(argv=[sys.argv[0], *rest], verbosity=2)
+    main(needs_names=True)
