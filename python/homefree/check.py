@@ -29,6 +29,7 @@ homefree.install(), by CPython and NumPy; requests that pymalloc serves from mem
 libc's own, are none. One that fails raises MemoryError where the code around it handles it.
 """
 
+import contextlib
 import os
 from typing import NamedTuple, get_args
 
@@ -220,90 +221,54 @@ def assert_owner(obj_or_address: "Any", kind: Kind) -> None:
         raise AssertionError(f"{address:#x} belongs to {_describe(owner)}, expected {kind}")
 
 
-class _Assertion:
-    def __init__(self, room):
-        self._seen = Watch(room)
-
-    def __enter__(self):
-        self._before()
-        return self._seen.__enter__()
-
-    def __exit__(self, kind, value, traceback):
-        self._seen.__exit__()
-        if kind is None:
-            self._after()
-
-    def _before(self):
-        pass
-
-
-class _FreedOnce(_Assertion):
-    def __init__(self, address, room):
-        self._address = _address(address)
-        super().__init__(room)
-
-    def _before(self):
-        owner = owner_of(self._address)
-        self._owner = _describe(owner)
-        if owner.kind == "heap" and owner.block != self._address:
-            raise AssertionError(f"no live block begins at {self._address:#x}: {self._owner}")
-
-    def _after(self):
-        _, _, freed, _, freed_by = self._seen._at(self._address)
-        if freed == 1:
-            return
-        _refuse_dropped(self._seen, f"how often {self._address:#x} was freed")
+@contextlib.contextmanager
+def _freed_once(address, part, seen):
+    owner = owner_of(address)
+    block = _describe(owner)
+    if owner.kind == "heap" and owner.block != address:
+        raise AssertionError(f"no live block begins at {address:#x}: {block}")
+    with seen:
+        yield seen
+    _, _, freed, _, freed_by = seen._at(address)
+    if freed != 1:
+        _refuse_dropped(seen, f"how often {address:#x} was freed")
         times = "never freed" if freed == 0 else f"freed {freed} times"
         by = f", last by {freed_by}" if freed > 1 and freed_by else ""
-        raise AssertionError(f"{self._address:#x}, {self._owner}, was {times}{by}; expected once")
+        raise AssertionError(f"{address:#x}, {block}, was {times}{by}; expected once")
+    if not _matches(freed_by, part):
+        raise AssertionError(
+            f"{address:#x}, {block}, was freed by {freed_by or 'unknown code'}; expected {part}"
+        )
 
 
-class _FreedBy(_FreedOnce):
-    def __init__(self, address, freed_by, room):
-        self._part = freed_by
-        super().__init__(address, room)
-
-    def _after(self):
-        super()._after()
-        freed_by = self._seen._at(self._address)[4]
-        if not _matches(freed_by, self._part):
-            raise AssertionError(
-                f"{self._address:#x}, {self._owner}, was freed by {freed_by or 'unknown code'}; "
-                f"expected {self._part}"
-            )
-
-
-class _NoCrossing(_Assertion):
-    def _after(self):
-        crossings = self._seen.crossings
-        if crossings:
-            lines = [
-                f"  {c.count} ({c.bytes} bytes) allocated by {c.allocated_by or 'unknown code'}, "
-                f"freed by {c.freed_by or 'unknown code'}"
-                for c in crossings
-            ]
-            total = sum(c.count for c in crossings)
-            raise AssertionError(
-                f"{total} blocks crossed a boundary; expected none:\n" + "\n".join(lines)
-            )
-        _refuse_dropped(self._seen, "whether anything crossed")
+@contextlib.contextmanager
+def _no_crossing(seen):
+    with seen:
+        yield seen
+    crossings = seen.crossings
+    if crossings:
+        lines = [
+            f"\n  {c.count} ({c.bytes} bytes) allocated by {c.allocated_by or 'unknown code'}, "
+            f"freed by {c.freed_by or 'unknown code'}"
+            for c in crossings
+        ]
+        total = sum(c.count for c in crossings)
+        raise AssertionError(f"{total} blocks crossed a boundary; expected none:" + "".join(lines))
+    _refuse_dropped(seen, "whether anything crossed")
 
 
-class _Balanced(_Assertion):
-    def __init__(self, allocated_by, room):
-        self._part = allocated_by
-        super().__init__(room)
-
-    def _after(self):
-        left = [one for one in self._seen.left if _matches(one.allocated_by, self._part)]
-        if left:
-            lines = [
-                f"\n  {one.count} ({one.bytes} bytes) allocated by "
-                + (one.allocated_by or "unknown code")
-                for one in left
-            ]
-            raise AssertionError("blocks are left; expected none:" + "".join(lines))
-        _refuse_dropped(self._seen, "whether anything is left")
+@contextlib.contextmanager
+def _balanced(allocated_by, seen):
+    with seen:
+        yield seen
+    left = [one for one in seen.left if _matches(one.allocated_by, allocated_by)]
+    if left:
+        lines = [
+            f"\n  {one.count} ({one.bytes} bytes) allocated by {one.allocated_by or 'unknown code'}"
+            for one in left
+        ]
+        raise AssertionError("blocks are left; expected none:" + "".join(lines))
+    _refuse_dropped(seen, "whether anything is left")
 
 
 def assert_balanced(
@@ -323,7 +288,7 @@ def assert_balanced(
         raise TypeError(
             f"assert_balanced(): allocated_by must be a str or None, not {allocated_by!r}"
         )
-    return _Balanced(allocated_by, room)
+    return _balanced(allocated_by, Watch(room))
 
 
 def assert_freed_once(address: int, *, room: int = 0) -> "AbstractContextManager[Watch]":
@@ -336,7 +301,7 @@ def assert_freed_once(address: int, *, room: int = 0) -> "AbstractContextManager
     The value of `with` is the Watch. Raises AssertionError: on entering if no live block starts
     there, on leaving if it was not freed once. Threads: any; frees of all threads count. Since 1.0.
     """
-    return _FreedOnce(address, room)
+    return _freed_once(_address(address), None, Watch(room))
 
 
 def assert_freed_by(
@@ -352,7 +317,7 @@ def assert_freed_by(
     """
     if freed_by is not None and not isinstance(freed_by, str):
         raise TypeError(f"assert_freed_by(): freed_by must be a str or None, not {freed_by!r}")
-    return _FreedBy(address, freed_by, room)
+    return _freed_once(_address(address), freed_by, Watch(room))
 
 
 def assert_no_crossing(*, room: int = 0) -> "AbstractContextManager[Watch]":
@@ -362,7 +327,7 @@ def assert_no_crossing(*, room: int = 0) -> "AbstractContextManager[Watch]":
     room: as for watch(). The value of `with` is the Watch. Raises AssertionError, which lists the
     crossings. Threads: any. Since 1.0.
     """
-    return _NoCrossing(room)
+    return _no_crossing(Watch(room))
 
 
 class Failing:
