@@ -19,7 +19,6 @@ parser.add_argument("--guests", required=True, nargs="+", type=Path)
 parser.add_argument("--linked", nargs="*", default=[], type=os.path.abspath)
 
 DELETE = "operator delete(void*)"
-SIZED = "operator delete(void*, unsigned long)"
 ARRAY = "operator delete[](void*)"
 # Debian's jemalloc needs more static TLS than glibc keeps for objects that come late.
 TUNABLES = {"GLIBC_TUNABLES": "glibc.rtld.optional_static_tls=16384"}
