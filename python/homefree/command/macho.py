@@ -30,7 +30,6 @@ _TWO_LEVELS = 0x80
 _REQUIRED = 0x80000000
 _SEGMENT, _SYMTAB, _SEGMENT_64, _ID = 0x1, 0x2, 0x19, 0xD
 _LOADS = 0xC, 0x18 | _REQUIRED, 0x1F | _REQUIRED, 0x23 | _REQUIRED
-_RPATH = 0x1C | _REQUIRED
 _ENCRYPTED = 0x21, 0x2C
 _DEBUGGING, _PRIVATE, _TYPE, _UNDEFINED, _EXTERNAL = 0xE0, 0x10, 0x0E, 0x0, 0x1
 _WEAK_DEFINITION = 0x80
@@ -49,7 +48,6 @@ class Image:
         self.name = None  # under which others need it
         self.flat = False  # its imports are looked up in all objects, not in the library of each
         self.libraries = []
-        self.search = []  # its @rpath
         self.sections = []
         self._symbols = None
 
@@ -105,12 +103,12 @@ def _image(data):
 def _take(image, data, order, command, at, length):
     if command in (_SEGMENT, _SEGMENT_64):
         _sections(image, data, order, command == _SEGMENT_64, at, length)
-    elif command in (_ID, *_LOADS, _RPATH):
+    elif command in (_ID, *_LOADS):
         name = _text(data, order, at, length)
         if command == _ID:
             image.name = name
         else:
-            (image.search if command == _RPATH else image.libraries).append(name)
+            image.libraries.append(name)
     elif command == _SYMTAB:
         if length < 24:
             raise Damaged("its command of symbols is cut off")
