@@ -62,13 +62,14 @@ lint "$place"/homefree_*.changes --display-info --pedantic --fail-on error,warni
 install --reinstall "$place"/libhomefree1_*.deb "$place"/libhomefree-dev_*.deb "$place"/homefree_*.deb \
     "$place"/python3-homefree_*.deb
 
+# What an earlier run left.
+rm -rf "$place"/autopkgtest "$place"/*greet*
 echo "debian: autopkgtest" >&2
 logged autopkgtest --output-dir "$place/autopkgtest" --no-built-binaries "$place"/*.deb \
     "$place"/homefree_*.dsc -- null
 cat "$place/autopkgtest/summary"
 
 echo "debian: a module's package" >&2
-rm -rf "$place"/*greet*
 cp -r "$root/examples/minimal" "$place/python-greet-1.0"
 tar -cJf "$place/python-greet_1.0.orig.tar.xz" -C "$place" python-greet-1.0
 cp -r "$root/examples/packages/debian" "$place/python-greet-1.0/debian"
