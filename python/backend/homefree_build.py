@@ -10,28 +10,36 @@ Where there is no Linux, or with `pip wheel --config-settings=pure=true`, the wh
 (pure_wheel.py).
 """
 
+import contextlib
 import os
 import pathlib
 import sys
 import sysconfig
 import tempfile
 
+import needs
+
+try:
+    import mesonpy
+    import packaging.version
+    from mesonpy import (
+        get_requires_for_build_editable,
+        get_requires_for_build_sdist,
+        get_requires_for_build_wheel,
+    )
+
+    try:
+        import tomllib
+    except ImportError:  # before Python 3.11; meson-python needs it there
+        import tomli as tomllib
+except ImportError as error:
+    # Without build isolation. A message in an ImportError would not reach pip's user.
+    sys.exit(needs.remedy_of_packages(error))
+
 import built_in
-import mesonpy
-import packaging.version
 import pure_wheel
 import source_archive
 import wheel_file
-from mesonpy import (
-    get_requires_for_build_editable,
-    get_requires_for_build_sdist,
-    get_requires_for_build_wheel,
-)
-
-try:
-    import tomllib
-except ImportError:  # before Python 3.11; meson-python needs it there
-    import tomli as tomllib
 
 __all__ = [
     "build_editable",
@@ -60,6 +68,18 @@ def _settings(given, *own):
     # What the user says comes last, and counts.
     settings["setup-args"] = [*own, *arguments]
     return settings
+
+
+@contextlib.contextmanager
+def _with_remedy(settings):
+    """What Meson said stands above."""
+    try:
+        yield
+    except SystemExit:
+        remedy = needs.remedy(settings["setup-args"])
+        if remedy:
+            print(remedy, file=sys.stderr, flush=True)
+        raise
 
 
 def _as_committed():
@@ -92,7 +112,7 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
     _as_committed()
     settings = _settings(config_settings)
     # Where meson-python would make a directory of its own, too.
-    with tempfile.TemporaryDirectory(prefix=".mesonpy-", dir=".") as build:
+    with _with_remedy(settings), tempfile.TemporaryDirectory(prefix=".mesonpy-", dir=".") as build:
         build = settings.setdefault("build-dir", build)
         name = mesonpy.build_wheel(wheel_directory, settings, metadata_directory)
         return _finished(pathlib.Path(wheel_directory) / name, build)
@@ -113,9 +133,12 @@ def _finished(wheel, build):
 
 def build_editable(wheel_directory, config_settings=None, metadata_directory=None):
     settings = _settings(config_settings, "-Deditable=true")
-    return mesonpy.build_editable(wheel_directory, settings, metadata_directory)
+    with _with_remedy(settings):
+        return mesonpy.build_editable(wheel_directory, settings, metadata_directory)
 
 
 def build_sdist(sdist_directory, config_settings=None):
     _as_committed()
-    return mesonpy.build_sdist(sdist_directory, _settings(config_settings))
+    settings = _settings(config_settings)
+    with _with_remedy(settings):
+        return mesonpy.build_sdist(sdist_directory, settings)
