@@ -147,11 +147,12 @@ def expect_equal(what, one, other):
 # ---- making them ----
 
 
-def source_archive(work, way, bin_directory):
+def source_archive(work, way, bin_directory, commit):
     name, umask, environment = way
     clone, output = work / name / "homefree", work / name / "sdist"
     output.mkdir(parents=True)
     run("git", "clone", "-q", ROOT, clone, umask=umask)
+    run("git", "-C", clone, "checkout", "-q", commit, umask=umask)
     cache = ROOT / "subprojects/packagecache"
     if cache.is_dir():
         shutil.copytree(cache, clone / "subprojects/packagecache")
@@ -218,7 +219,9 @@ def main():
     bin_directory = tools(options.build.resolve())
     with tempfile.TemporaryDirectory(prefix="homefree-archives-", dir="/var/tmp") as directory:
         work = options.keep.resolve() if options.keep else pathlib.Path(directory)
-        sources = [source_archive(work, way, bin_directory) for way in WAYS]
+        # Somebody may commit meanwhile.
+        commit = run("git", "-C", ROOT, "rev-parse", "HEAD").strip()
+        sources = [source_archive(work, way, bin_directory, commit) for way in WAYS]
         check_sources(sources[0])
         expect_equal("source archive", *sources)
         wheels = [wheel(work, way, bin_directory, sources[0]) for way in WAYS]
