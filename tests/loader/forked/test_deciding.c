@@ -91,7 +91,7 @@ static void fork_meanwhile(void *unused)
     int status;
     must(pthread_barrier_init(&deciding, NULL, 2) == 0);
     must(pthread_barrier_init(&forked, NULL, 2) == 0);
-    hf_tracking_candidate(&map, 0);
+    hf_tracking_candidate(&map, 0, (const bool[HF_ALLOCATOR_COUNT]){false});
     must(pthread_create(&thread, NULL, decide, NULL) == 0);
     pthread_barrier_wait(&deciding);
     pid_t child = fork();

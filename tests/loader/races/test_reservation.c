@@ -118,7 +118,7 @@ START_TEST(a_number_stays_until_it_is_recorded)
     pthread_barrier_init(&deciding, NULL, 2);
     pthread_barrier_init(&recording, NULL, 2);
     pthread_barrier_init(&decided, NULL, 2);
-    hf_tracking_candidate(&object, 0);
+    hf_tracking_candidate(&object, 0, (const bool[HF_ALLOCATOR_COUNT]){false});
     ck_assert_int_eq(pthread_create(&thread, NULL, record, NULL), 0);
     hf_tracking_mapped((void *)0x90000, SIZE, PLAIN, &object);
     /* It is decided that this is no allocator, while the other call is about to record. */
