@@ -106,6 +106,14 @@ const struct hf_cpython *hf_cpython_find(const void *anchor)
     return hf_cpython();
 }
 
+void hf_cpython_forget(void)
+{
+    pthread_mutex_lock(&lock);
+    __atomic_store_n(&interpreters_ready, false, __ATOMIC_RELEASE);
+    __atomic_store_n(&ready, false, __ATOMIC_RELEASE);
+    pthread_mutex_unlock(&lock);
+}
+
 static bool look_up_interpreters(struct hf_cpython_interpreters *found,
                                  const struct hf_cpython *cpython)
 {

@@ -266,6 +266,9 @@ struct hf_cpython {
  */
 const struct hf_cpython *hf_cpython_find(const void *anchor);
 
+/* Makes hf_cpython_find() find one anew. Nobody uses the one that was found. */
+void hf_cpython_forget(void);
+
 /* The result of an earlier hf_cpython_find(), or NULL. Lock-free. */
 const struct hf_cpython *hf_cpython(void);
 

@@ -127,11 +127,21 @@ static int uninstall(void)
     return 0;
 }
 
+/* Programs load several to look at them, before they start one. */
+static void give_way(const struct hf_object *object)
+{
+    const struct hf_cpython *known = hf_cpython();
+    if (known != NULL && known->map != object->map && !known->is_initialized() &&
+        hf_pymalloc_give_way(known))
+        hf_cpython_forget();
+}
+
 bool hf_host_meet(const struct hf_object *object, struct hf_mapping_host *out)
 {
     const bool mimalloc = hf_mimalloc_is_used(object);
     if (!mimalloc && !hf_whole_process)
         return false;
+    give_way(object);
     const struct hf_cpython *cpython =
         hf_cpython_find(hf_object_address(object, "PyMem_SetAllocator"));
     if (cpython == NULL || cpython->map != object->map)

@@ -472,6 +472,20 @@ void hf_pymalloc_record(const struct hf_cpython *cpython)
         hf_asking_begin();
 }
 
+bool hf_pymalloc_give_way(const struct hf_cpython *cpython)
+{
+    struct hf_py_arenas arenas;
+    struct hf_py_allocator raw;
+    cpython->get_arenas(&arenas);
+    cpython->get_allocator(HF_PY_RAW, &raw);
+    if (arenas.alloc != arena_alloc || atomic_load(&arena_size) != 0 || atomic_load(&lending) ||
+        hf_dynlink_find((const void *)raw.malloc) != cpython->map)
+        return false;
+    arenas = table.previous.arenas;
+    cpython->set_arenas(&arenas);
+    return true;
+}
+
 /* Looked up here, because an arena may be requested while the caller holds locks of others. */
 static void learn_interpreters(const struct hf_cpython *cpython)
 {

@@ -17,6 +17,9 @@ void hf_pymalloc_install(const struct hf_cpython *cpython);
 /* Records the arenas that pymalloc will get, wherever they come from, so that its blocks are
  * recognised. The runtime is not initialised; any further call changes nothing. */
 void hf_pymalloc_record(const struct hf_cpython *cpython);
+/* Undoes that for a CPython that has had no arena. Result: whether it was undone; false also if
+ * somebody else has hooked its arenas or its domains. */
+bool hf_pymalloc_give_way(const struct hf_cpython *cpython);
 /* Makes pymalloc get new arenas from their previous source again. */
 void hf_pymalloc_uninstall(void);
 

@@ -4,7 +4,8 @@
  * three times, and not for the second one, so that CPython has forgotten its allocators when the
  * heap is installed before the third.
  *
- * usage: embed LIBPYTHON WHEN MODE    WHEN: before | inside | between; MODE: arena | full
+ * usage: embed LIBPYTHON WHEN MODE [OTHER]
+ *     WHEN: before | inside | between; MODE: arena | full; OTHER: one that it looks at first
  */
 #include "library.h"
 
@@ -75,7 +76,10 @@ static void three_lives(const char *mode)
 int main(int argc, char **argv)
 {
     void *raw[2], *small[2], *large[2];
-    if (argc != 4 || (library = dlopen(argv[1], RTLD_NOW | RTLD_GLOBAL)) == NULL)
+    void *other = argc == 5 ? dlopen(argv[4], RTLD_NOW | RTLD_LOCAL) : NULL;
+    if (other != NULL)
+        dlclose(other);
+    if (argc - (other != NULL) != 4 || (library = dlopen(argv[1], RTLD_NOW | RTLD_GLOBAL)) == NULL)
         return 2;
     const char *version = CALL(const char *, "Py_GetVersion", (void))();
     free_threaded = strstr(version, "free-threading") != NULL;

@@ -4,14 +4,17 @@ usage: test_embedding.py EMBED-PROGRAM
 """
 
 import os
+import shutil
 import subprocess
 import sys
 import sysconfig
+import tempfile
 import unittest
 
 import support
 
 PROGRAM = sys.argv.pop()
+UNDER = sys.executable, "-m", "homefree", "run", "--"
 
 
 def libpython():
@@ -28,10 +31,10 @@ def libpython():
 
 @unittest.skipIf(libpython() is None, "no shared libpython")
 class Embedding(support.TestCase):
-    def check(self, when, mode, **environment):
+    def check(self, *words, under=()):
         done = subprocess.run(
-            [PROGRAM, libpython(), when, mode],
-            env={**os.environ, "PYTHONHOME": sys.base_prefix, **environment},
+            [*under, PROGRAM, libpython(), *words],
+            env={**os.environ, "PYTHONHOME": sys.base_prefix},
             capture_output=True,
             text=True,
             timeout=120,
@@ -44,6 +47,13 @@ class Embedding(support.TestCase):
             for mode in support.MODES:
                 with self.subTest(when=when, mode=mode):
                     self.check(when, mode)
+
+    @unittest.skipIf(support.FREE_THREADED, "its mimalloc is served from the first meeting on")
+    def test_looks_at_another(self):
+        with tempfile.TemporaryDirectory() as directory:
+            other = shutil.copy(libpython(), directory)
+            for when in "before", "inside":
+                self.check(when, "arena", other, under=UNDER)
 
 
 if __name__ == "__main__":
