@@ -11,23 +11,39 @@
 #include "loader/foreign/mmap_tracking.h"
 #include "loader/foreign/serving.h"
 
-enum { NOTES_MAX = 64 }; /* each is looked for from the first on */
+enum { MEMBERS_MAX = 16, NOTES_MAX = 64 }; /* each note is looked for from the first on */
+
+struct walk {
+    const struct hf_object *object;
+    const char *note;
+    size_t notes, members;
+};
+
+/* Returns the next member, or NULL. Members are not kept: the stack is dlopen()'s caller's. */
+static const struct allocator_registry *next_member(struct walk *walk)
+{
+    const struct allocator_registry *member = NULL;
+    const char *why;
+    while (member == NULL && walk->members < MEMBERS_MAX && walk->notes++ < NOTES_MAX)
+        if (!hf_member_next(walk->object, &walk->note, &member, &why))
+            return NULL;
+    walk->members += member != NULL;
+    return member;
+}
 
 void hf_members_find(const struct hf_object *object, struct hf_members *out)
 {
-    const char *note = NULL, *why;
-    size_t notes = 0;
+    struct walk walk = {.object = object};
+    const struct allocator_registry *member;
     *out = (struct hf_members){.count = 0};
-    while (out->count < HF_MEMBERS_MAX && notes++ < NOTES_MAX &&
-           hf_member_next(object, &note, &out->found[out->count], &why)) {
-        if (out->found[out->count] == NULL)
-            continue;
-        const enum hf_allocator known = hf_allocator_named(out->found[out->count++]->name);
+    while ((member = next_member(&walk)) != NULL) {
+        const enum hf_allocator known = hf_allocator_named(member->name);
         if (known < HF_ALLOCATOR_COUNT)
             out->known[known] = true;
         else
             out->unnamed = true;
     }
+    out->count = walk.members;
 }
 
 static bool denies(const struct allocator_registry *member)
@@ -74,11 +90,12 @@ unsigned hf_members_publish(const struct hf_object *object, const struct hf_memb
     unsigned tracked = 0;
     if (members->count == 0 || !hf_serving_pin(object))
         return 0;
-    for (size_t i = 0; i < members->count; i++) {
-        const bool is_tracked = tracked == 0 && denies(members->found[i]);
+    struct walk walk = {.object = object};
+    const struct allocator_registry *member;
+    while ((member = next_member(&walk)) != NULL) {
+        const bool is_tracked = tracked == 0 && denies(member);
         const unsigned recorded = is_tracked ? hf_tracking_number(object->map) : 0;
-        const unsigned number =
-            publish(object, members->found[i], recorded, shares || members->count > 1);
+        const unsigned number = publish(object, member, recorded, shares || members->count > 1);
         if (is_tracked)
             tracked = number;
     }

@@ -7,15 +7,11 @@
 #define HOMEFREE_LOADER_FOREIGN_MEMBERS_H
 
 #include "alloc/base/dynlink.h"
-#include "include/allocator_registry.h"
 #include "loader/foreign/known_allocators.h"
 
-enum { HF_MEMBERS_MAX = 16 };
-
-/* The members of an object. What a note leads to is believed only if it lies in the object's
- * segments. */
+/* What the members of an object are. What a note leads to is believed only if it lies in the
+ * object's segments. */
 struct hf_members {
-    const struct allocator_registry *found[HF_MEMBERS_MAX];
     size_t count;
     /* The known allocators that they are by their names. One with a name of its own may be any:
      * then nothing else of the object is known by a search. */
