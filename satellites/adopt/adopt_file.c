@@ -224,8 +224,7 @@ static int adopt_uncancelled(const char *path, char *out, size_t size, bool sele
     return result;
 }
 
-/* ---- what the core calls of this satellite ------------------------------------------------------
- */
+/* ---- what the core calls of this satellite ---- */
 
 static const struct hf_adopt_functions here = {
     .adopt_file = adopt_uncancelled,

@@ -211,8 +211,7 @@ static void left(void)
     hf_watches_left();
 }
 
-/* ---- what the core calls of this satellite ------------------------------------------------------
- */
+/* ---- what the core calls of this satellite ---- */
 
 static const struct hf_background_functions table = {
     .start = start,

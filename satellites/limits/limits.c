@@ -377,8 +377,7 @@ static int end_limit(struct hf_limit *handle)
     return error != 0 ? error : change.error;
 }
 
-/* ---- what the core calls of this satellite ------------------------------------------------------
- */
+/* ---- what the core calls of this satellite ---- */
 
 static const struct hf_limits_functions table = {
     .begin = begin_limit,
