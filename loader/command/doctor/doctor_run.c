@@ -64,8 +64,7 @@ static char *preloadable(const char *who, const struct hf_doctor_run *run)
     return link;
 }
 
-/* ---- the directory -----------------------------------------------------------------------------
- */
+/* ---- the directory ---- */
 
 static int make_directory(const char *who, struct hf_doctor_run *run)
 {

@@ -57,8 +57,7 @@ void hf_merged_begin(struct hf_merged *merged, struct hf_keep *keep)
     merged->numbered = hf_keep_bytes(keep, NUMBERED * sizeof(struct hf_object *));
 }
 
-/* ---- comparisons for sorting ------------------------------------------------------------------
- */
+/* ---- comparisons for sorting ---- */
 
 static int order_numbers(uint64_t one, uint64_t other)
 {

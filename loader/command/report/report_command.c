@@ -86,8 +86,7 @@ static bool is_stdout(const char *path)
     return path != NULL && strcmp(path, "-") == 0;
 }
 
-/* ---- what Python makes of documents -----------------------------------------------------------
- */
+/* ---- what Python makes of documents ---- */
 
 /* Findings that the text has. */
 enum { TEXT_FINDINGS = 100 };

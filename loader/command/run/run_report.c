@@ -36,8 +36,7 @@ static int check_path(const char *who, const char *option, const char *path)
                       "name another");
 }
 
-/* ---- the directory -----------------------------------------------------------------------------
- */
+/* ---- the directory ---- */
 
 /* Makes the directories above the last part of a path: 0 or an errno. */
 static int make_parents(char *path)
