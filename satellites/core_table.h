@@ -23,6 +23,18 @@ extern union hf_core_table hf_core_table;
         return hf_core_table.it;            \
     }
 
+/* Define a function that calls the core's of the same name, for lists of them (…_tables.def). */
+#define HF_CALLS_CORE(result, name, parameters, arguments) \
+    result name parameters                                 \
+    {                                                      \
+        return hf_core()->name arguments;                  \
+    }
+#define HF_CALLS_CORE_VOID(name, parameters, arguments) \
+    void name parameters                                \
+    {                                                   \
+        hf_core()->name arguments;                      \
+    }
+
 /* The satellite begins: keeps the core's table, calls start(), unless it is NULL, which may call
  * the core, and seals the tables. False if the system refuses to seal them. */
 bool hf_core_begin(const void *core, void (*start)(void));

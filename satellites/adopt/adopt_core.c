@@ -17,14 +17,6 @@
 #include <homefree/alloc.h>
 #include <homefree/libc.h>
 
-#define HF_CORE_GIVES(result, name, parameters, arguments) \
-    result name parameters                                 \
-    {                                                      \
-        return hf_core()->name arguments;                  \
-    }
-#define HF_CORE_DOES(name, parameters, arguments) \
-    void name parameters                          \
-    {                                             \
-        hf_core()->name arguments;                \
-    }
+#define HF_CORE_GIVES HF_CALLS_CORE
+#define HF_CORE_DOES  HF_CALLS_CORE_VOID
 #include "loader/satellites/adopt_tables.def"

@@ -6,14 +6,6 @@
 
 #include <homefree/homefree.h>
 
-#define HF_CORE_GIVES(result, name, parameters, arguments) \
-    result name parameters                                 \
-    {                                                      \
-        return hf_core()->name arguments;                  \
-    }
-#define HF_CORE_DOES(name, parameters, arguments) \
-    void name parameters                          \
-    {                                             \
-        hf_core()->name arguments;                \
-    }
+#define HF_CORE_GIVES HF_CALLS_CORE
+#define HF_CORE_DOES  HF_CALLS_CORE_VOID
 #include "loader/satellites/interpreters_tables.def"
